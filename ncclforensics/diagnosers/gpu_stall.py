@@ -67,12 +67,11 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that have not finished, or begun, a call as their peers have."""
-    found = weighed(frames).of("gpu-stall")
+    found = weighed(frames).together("gpu-stall")
     for told in found[:1]:
         call = told.story.call
         assert call is not None
-        sure = [f for f in found if f.confidence == told.confidence]
-        ranks = tuple(sorted({rank for f in sure for rank in f.story.ranks}))
+        ranks = tuple(sorted({rank for f in found for rank in f.story.ranks}))
         failing = common.collective(frames, call)
         own = (
             frames["standings"]

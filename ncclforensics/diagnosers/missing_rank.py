@@ -77,7 +77,7 @@ REMEDY = (OWN_LOG, STACK, DUMPS)
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that others wait for, with the call that most of them wait in."""
-    found = weighed(frames).of("missing-rank")
+    found = weighed(frames).together("missing-rank")
     told = bool(found) and found[0].story.call is not None
     # a log line that names a rank is better than calls derived from log lines
     if told and found[0].confidence == "certain":
@@ -99,8 +99,7 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
     assert call is not None
     ranks = story.ranks
     failing = common.collective(frames, call)
-    sure = [f for f in found if f.confidence == found[0].confidence]
-    everyone = tuple(sorted({rank for f in sure for rank in f.story.ranks}))
+    everyone = tuple(sorted({rank for f in found for rank in f.story.ranks}))
     here = pl.col("rank").is_in(ranks) & (pl.col("group") == call["group"])
     own = frames["standings"].filter(here)
     last = common.numbers(own["enqueued"])
@@ -113,8 +112,10 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
         f"{common.call_words(common.collective(frames, f.story.call))}."
         if f.story.call is not None
         else f" {common.ranks(f.story.ranks).capitalize()} made no call either."
-        for f in sure[1:MAX_MORE]
+        for f in found[1:MAX_MORE]
     ]
+    others = tuple(rank for rank in everyone if rank not in ranks)
+    elsewhere = f"; {common.ranks(others)} missing elsewhere" if others else ""
     did = (
         "went past that call and waits in another one"
         f"{wording.elsewhere(frames, found[0])}"
@@ -128,7 +129,7 @@ def _finding(frames: Frames, found: list[Told]) -> Finding:
     return wording.finding(
         frames,
         found[0],
-        f"{common.ranks(everyone)} never joined {common.call_words(failing)}",
+        f"{who} never joined {common.call_words(failing)}{elsewhere}",
         f"{wording.spread(frames, call, len(found[0].end.blocked))} "
         f"{who.capitalize()} {did}{seen}{''.join(also)}",
         REMEDY,

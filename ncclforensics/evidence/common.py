@@ -81,9 +81,13 @@ def host_of_file(frames: Frames, lines: pl.DataFrame) -> tuple[str, ...]:
 
 
 def hosts_of(frames: Frames, ranks: Iterable[int]) -> tuple[str, ...]:
-    """Return the hosts of some global ranks, as far as they are known."""
-    mine = frames["ranks"].filter(pl.col("rank").is_in(list(ranks)))
-    return hosts(mine["host"])
+    """Return the hosts of some global ranks, as far as they are known.
+
+    Of the one block that hosts leave over it is the one host that has no ranks.
+    """
+    some = [*ranks]
+    mine = frames["ranks"].filter(pl.col("rank").is_in(some))
+    return hosts(mine["host"]) or host_blocks.home(frames, some)
 
 
 def ranks_on(frames: Frames, hosts: Iterable[str]) -> tuple[int, ...]:

@@ -26,11 +26,10 @@ SLUGS = ("missing-rank", "straggler", "gil-deadlock", "crashed-rank", "node-lost
 def ranks(frames: Frames) -> tuple[int, ...]:
     """Return the ranks that others wait for, by their calls or as log lines name them.
 
-    Of several ends, those told with the confidence of the first.
+    Of several ends, those that one verdict names.
     """
-    told = weighed(frames).of(*SLUGS)
-    sure = [end for end in told if end.confidence == told[0].confidence]
-    found = {rank for end in sure for rank in end.story.ranks}
+    told = weighed(frames).together(*SLUGS)
+    found = {rank for end in told for rank in end.story.ranks}
     if not found:
         named = reported_missing.named(frames)
         found = {rank for finding in named for rank in finding.ranks}

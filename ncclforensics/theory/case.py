@@ -231,13 +231,10 @@ class Case:
         lost = {*self.frames["ranks"]["rank"].drop_nulls(), *self.seen} - {
             *placed["rank"]
         }
-        by_host = placed.group_by("host").agg("rank")["rank"]
+        by_host = [frozenset(r) for r in placed.group_by("host").agg("rank")["rank"]]
         # a rank without a known host may belong to the host of its neighbours
-        hosts = [
-            frozenset(r)
-            for r in by_host
-            if lost.isdisjoint(range(min(r) - 1, max(r) + 2))
-        ]
+        hosts = [r for r in by_host if lost.isdisjoint(range(min(r) - 1, max(r) + 2))]
+        unplaced = world.ranks(self.frames) - {*placed["rank"]}
         # the two ends of a message are no group
         groups = [
             frozenset(c["members"])
@@ -250,7 +247,7 @@ class Case:
         # a rank that its agent does not list is of the node as well
         crews = (crew.ranks for crew in agent_processes.crews(self.frames))
         hosts += [r for r in crews if r and max(r) - min(r) < len(r)]
-        hosts += host_blocks.left_over(hosts, lost)
+        hosts += host_blocks.left_over(by_host, unplaced)
         some = {*hosts, *(g for g in groups if len(g) < everyone)}
         return sorted(some, key=lambda g: (-len(g), sorted(g)[:1]))
 

@@ -6,7 +6,7 @@ replaces another one (`other`). A call that the program contains, but not within
 rounds of the loop, lies after the loop: the rank `left` it; but if it comes after as
 many rounds as before, it is `due`, and the others left it out. One that is predicted
 soon, at another place in the code, has `moved`: it came too early behind a condition,
-or is an extra one.
+or is an extra one; unless the rank went on from there.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ class Edit:
     """What a rank did from `row` of `Program.calls` on.
 
     `skips` are rows of calls like those it left out; `behind` counts the calls it made
-    since.
+    since. `goes_on` says that its calls since are those that were predicted.
     """
 
     kind: Kind
     row: int
     skips: tuple[int, ...] = ()
     behind: int = 0
+    goes_on: bool = False
 
 
 def edit(told: Program, deviation: Deviation) -> Edit:
@@ -65,9 +66,8 @@ def edit(told: Program, deviation: Deviation) -> Edit:
         kind: Kind = _left(told, row, next_) if far else "skip"
         return Edit(kind, row, rows, len(made) - 1)
     known = _rows(told, [next_])
-    plain = told.calls["siteless"]
-    if plain[row] in {plain[r] for r in _rows(told, foreseen[1 : 1 + FEW])}:
-        return Edit("moved", row, known, len(made) - 1)
+    if (other_line := _at_another_line(told, row, foreseen)) is not None:
+        return other_line
     replaced, inserted = _alike(made[1:], foreseen[1:]), _alike(made[1:], foreseen)
     if replaced == inserted and _is_behind(told, row, next_):
         return Edit(_left(told, row, next_), row)
@@ -75,7 +75,27 @@ def edit(told: Program, deviation: Deviation) -> Edit:
     # a call that differs only in sizes or dtypes replaces the predicted one
     like = same and _same(told, known[0], row, "op", "stack")
     in_place = like or replaced > inserted or (replaced == inserted and same)
-    return Edit("other" if in_place else "extra", row, known)
+    what: Kind = "other" if in_place else "extra"
+    return Edit(what, row, known, goes_on=max(replaced, inserted) > 0)
+
+
+def _at_another_line(told: Program, row: int, foreseen: list[int]) -> Edit | None:
+    """Return the edit of a call made at another line than the next one of its kind.
+
+    None if none was to come soon. What is before that one was skipped if the calls
+    behind go on from there; else the call has moved.
+    """
+    plain = told.calls["siteless"]
+    soon = [plain[r] for r in _rows(told, foreseen)]
+    made = plain[row : row + len(told.actual(row))].to_list()
+    if made[0] not in soon[1 : 1 + FEW]:
+        return None
+    at = soon.index(made[0], 1)
+    skipped, rest = soon[:at], soon[at + 1 :]
+    went_on = _alike(made[1:], rest) > _alike(made[1:], [*skipped, *rest])
+    kind: Kind = "skip" if went_on else "moved"
+    rows = _rows(told, foreseen[: at if went_on else 1])
+    return Edit(kind, row, rows, len(made) - 1)
 
 
 def _same(told: Program, one: int, other: int, *columns: str) -> bool:

@@ -53,18 +53,31 @@ class Weighed:
             if told.story.slug in slugs and told.confidence is not None
         ]
 
+    def together(self, *slugs: str) -> list[Told]:
+        """Return the results of some classes that one verdict names.
+
+        A possible one is not named with a surer one; each is as sure as the least sure.
+        """
+        found = self.of(*slugs)
+        doubted = [told.confidence == "possible" for told in found]
+        same = [
+            t for t, doubt in zip(found, doubted, strict=True) if doubt == doubted[0]
+        ]
+        likely = [told for told in same if told.confidence == "likely"]
+        least = (likely or same)[0].confidence if same else None
+        return [replace(told, confidence=least) for told in same]
+
     def joined(self, slug: str) -> Told | None:
-        """Return the results of a class merged into its first; None if there are none.
+        """Return what one verdict names of a class, merged into its first result.
 
         One bug in a program shows at several ends: in each pipeline, in each group.
-        Only results with the confidence of the first, and of its kind, are merged.
+        Only results of one kind are merged. None if there are none.
         """
-        found = self.of(slug)
+        found = self.together(slug)
         if not found:
             return None
         first = found[0]
-        kind = (first.confidence, first.story.what)
-        same = [t for t in found if (t.confidence, t.story.what) == kind]
+        same = [told for told in found if told.story.what == first.story.what]
         ranks = {rank for told in same for rank in told.story.ranks}
         calls = {
             call["call"]: call

@@ -203,8 +203,7 @@ def finding(
         first_seen=first_seen or onset(frames, story.call),
         calls=frozenset(
             number
-            for other in weighed(frames).of(story.slug)
-            if other.confidence == told.confidence
+            for other in weighed(frames).together(story.slug)
             for number in other.end.calls
         ),
     )

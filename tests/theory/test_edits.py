@@ -73,3 +73,20 @@ def test_the_same_call_at_another_line_has_moved_and_a_new_one_has_not(elements,
     sizes = {(2, len(HISTORY) + 4): elements}
     told = program.program(frames(odd, sizes=sizes), range(4))
     assert edits.edit(told, told.deviations[2]).kind == kind
+
+
+def test_who_goes_on_behind_a_call_at_another_line_skipped_what_is_before_it():
+    odd = all_but(f"{HISTORY}abcd|Vabcd", f"{HISTORY}abcdp|W")
+    sizes = {(2, len(HISTORY) + 4): ord("W")}
+    told = program.program(frames(odd, sizes=sizes), range(4))
+    found = edits.edit(told, told.deviations[2])
+    assert (found.kind, len(found.skips)) == ("skip", 1)
+    assert told.calls["stack"][found.skips[0]] == ord("p")
+
+
+@pytest.mark.parametrize(("behind", "goes_on"), [("abcd", True), ("YZ", False)])
+def test_who_makes_the_calls_of_its_program_behind_an_extra_one_goes_on(
+    behind, goes_on
+):
+    found, _ = edit(f"|X{behind}")
+    assert (found.kind, found.goes_on) == ("extra", goes_on)

@@ -78,6 +78,8 @@ def test_one_of_another_rank_than_the_first_is_too(call):
 
 def test_but_a_barrier_there_stands_behind_a_loop():
     assert circle("|B") == [("uneven-inputs", (2,))]
+    # whose loop goes on behind it
+    assert circle("|Babcd") == [("rank-conditional-collective", (2,))]
 
 
 def test_an_extra_call_that_all_others_are_at_another_one_in_place_of_is_too():

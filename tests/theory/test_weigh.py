@@ -4,7 +4,9 @@ import pytest
 from standstills import STEP, all_but, case, frames, told
 
 from ncclforensics.theory import story, weights
-from ncclforensics.theory.weigh import weighed
+from ncclforensics.theory.ends import End
+from ncclforensics.theory.story import Story
+from ncclforensics.theory.weigh import Told, Weighed, weighed
 
 HISTORY = STEP * 16
 WAITS = f"{HISTORY}abcdp|W"
@@ -30,6 +32,24 @@ def test_stories_of_the_same_ranks_are_no_rivals_of_a_verdict():
 @pytest.mark.parametrize(("stands", "sure"), [(True, "certain"), (False, "possible")])
 def test_without_proof_that_it_stands_nothing_is_more_than_possible(stands, sure):
     assert told(ABSENT, stands=stands) == [("missing-rank", (2,), sure)]
+
+
+@pytest.mark.parametrize(
+    ("sure", "named"),
+    [
+        (("certain", "likely", "possible"), [(0, "likely"), (1, "likely")]),
+        (("certain", "certain"), [(0, "certain"), (1, "certain")]),
+        (("possible", "likely"), [(0, "possible")]),
+        (("certain", None), [(0, "certain")]),
+    ],
+)
+def test_several_ends_are_named_together_and_only_as_surely_as_the_least(sure, named):
+    ends = [
+        Told(End("absent", (rank,), ()), Story("missing-rank", (rank,)), 9.0, how)
+        for rank, how in enumerate(sure)
+    ]
+    found = Weighed(tuple(ends)).together("missing-rank")
+    assert [(t.story.ranks[0], t.confidence) for t in found] == named
 
 
 def test_a_lost_rank_is_never_more_than_possible():

@@ -46,6 +46,17 @@ def ranks_on(frames: Frames, host: str) -> tuple[int, ...]:
     return tuple(sorted(lost)) if blocks == [lost] else ()
 
 
+def home(frames: Frames, ranks: Collection[int]) -> tuple[str, ...]:
+    """Return the only host without a rank, if `ranks` are the block left for it.
+
+    Such a host is known by its files, or by what others say of it.
+    """
+    told = pl.concat([frames["sources"]["host"], frames["events"]["host"]])
+    bare = {*told.drop_nulls()} - {*frames["ranks"]["host"].drop_nulls()}
+    fits = len(bare) == 1 and {*ranks_on(frames, *bare)} == {*ranks}
+    return tuple(bare) if ranks and fits else ()
+
+
 def many(frames: Frames, ranks: Collection[int]) -> int:
     """Return how many hosts hold all of `ranks` in equal blocks; 0 if none do so."""
     placed = frames["ranks"].drop_nulls(["host", "rank"])

@@ -34,6 +34,8 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         if strayed_messages.how(case, side) == "replaced":
             continue  # a message: see `unmatched`
         place = call_sites.of(case, side)
+        # a condition may also be on the stage, or on the host
+        is_role = len(side.ranks) > 1 and case.units(side.ranks)[0] == 1
         yield Story(
             SLUG,
             side.ranks,
@@ -48,7 +50,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 ("above the step", float(place.outside and end.kind != "absent")),
                 ("barrier", float(place.barrier)),
                 ("said over", float({*side.ranks} <= case.over)),
-                ("first rank", float(lowest not in side.ranks)),
+                ("first rank", float(lowest not in side.ranks and not is_role)),
                 ("made by all", float(sides.is_shared(case, side) is True)),
             ),
         )

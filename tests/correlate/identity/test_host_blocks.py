@@ -1,0 +1,44 @@
+"""Ranks and hosts that nothing places, where launchers number ranks host by host."""
+
+import pytest
+
+from ncclforensics.correlate.identity import host_blocks
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames
+
+
+def frames(placed, *, files=(), world=8):
+    """Return frames in which `placed` maps hosts to ranks, with a file of each host."""
+    ranks = [{"rank": r, "host": h} for h, some in placed.items() for r in some]
+    ranks += [{"rank": world - 1}]
+    named = [{"source": f"{h}.log", "host": h} for h in (*placed, *files)]
+    return Frames(
+        {
+            "ranks": tables.rows("ranks", ranks),
+            "sources": tables.rows("sources", named),
+        }
+    )
+
+
+EVEN = {"a": [0, 1], "b": [2, 3], "d": [6, 7]}
+
+
+def test_the_block_that_is_left_over_is_of_the_host_without_ranks():
+    known = frames(EVEN, files=["c"])
+    assert host_blocks.ranks_on(known, "c") == (4, 5)
+    assert host_blocks.home(known, [4, 5]) == ("c",)
+
+
+@pytest.mark.parametrize(
+    ("placed", "files", "ranks"),
+    [
+        (EVEN, ["c", "login"], [4, 5]),
+        (EVEN, [], [4, 5]),
+        (EVEN, ["c"], [4]),
+        (EVEN, ["c"], [2, 3]),
+        ({"a": [0, 1], "b": [2, 3], "d": [7]}, ["c"], [4, 5]),
+    ],
+    ids=["two such hosts", "none", "half", "another's", "unequal blocks"],
+)
+def test_else_nobody_knows_its_host(placed, files, ranks):
+    assert host_blocks.home(frames(placed, files=files), ranks) == ()
