@@ -90,8 +90,14 @@ def votes(frames: Frames) -> pl.DataFrame:
         pl.col("shape").cast(pl.List(pl.String)).list.join("x"),
         pl.coalesce(pl.lit(" ") + pl.col("dtype"), pl.lit("")),
     )
-    # where torch refused the call for its shapes, they had to agree
-    even = ~pl.col("op").is_in(UNEVEN) | pl.col("differs").list.contains("shape")
+    # where torch refused the call for its shapes, they had to agree; up to 2.0 it does
+    # not say what it refused, which is what differs
+    both = ["source", "line"]
+    alike = pl.col("op", "dtype").n_unique().over(both) == 1
+    refused = pl.col("differs").list.contains("shape")
+    said = pl.col("differs").list.len() > 0
+    refused = pl.when(said).then(refused).otherwise(pl.all_horizontal(alike))
+    even = ~pl.col("op").is_in(UNEVEN) | refused
     return told.join(by_group_rank, on="group_rank", how="left").select(
         "pg",
         "pg_desc",

@@ -56,6 +56,27 @@ def test_with_its_server_silent_the_awaited_rank_stands_in_it(analyzed):
     assert verdict(analysis) == ("storage-stall", (1,), ("gpu0002",))
 
 
+def test_ranks_that_hang_are_known_by_their_pids_and_were_killed_for_it(analyzed):
+    """Each rank prints its pid; srun kills at last those that did not abort."""
+    logs = {
+        f"out-{rank}.log": f"rank {rank} pid {500 + rank} reads shard {rank}\n"
+        + (timeout(rank) if rank != 3 else "")
+        for rank in range(4)
+    }
+    logs["slurm.log"] = (
+        "srun: error: gpu0002: tasks 0-2: Aborted (core dumped)\n"
+        "srun: error: gpu0002: task 3: Killed\n"
+    )
+    killed = analyzed(logs)
+    assert not found(killed, "storage-stall")
+    blocked = {"dmesg-gpu0002.log": hung("nfs", pid=503)}
+    assert verdict(analyzed({**logs, **blocked})) == (
+        "storage-stall",
+        (3,),
+        ("gpu0002",),
+    )
+
+
 def test_a_process_that_hangs_in_the_gpu_driver_is_no_storage_stall(analyzed):
     files = {"job.log": JOB + timeout(0), "dmesg-gpu0002.log": hung("driver")}
     assert not found(analyzed(files), "storage-stall")

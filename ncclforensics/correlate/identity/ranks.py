@@ -71,6 +71,10 @@ def identify(frames: Frames) -> Frames:
     resolved = pl.concat([resolved, tables.conform("ranks", unheard)]).sort("rank")
     hosts = resolved.select("rank", "host").drop_nulls()
     ranked = _filled(ranked, hosts, ["rank"], "host")
+    # what a kernel or a list of processes says of a pid that has a host by now
+    process = ["host", "pid"]
+    owners = resolved.select("rank", *process).drop_nulls()
+    ranked = _filled(ranked, owners.unique(process, keep="none"), process)
     return Frames(
         {
             **ranked.tables,

@@ -26,6 +26,7 @@ WORDS = (*job.TAGGED, "python.rank_of")
 UNCAUGHT = "uncaught.of_rank"
 ENDS = (UNCAUGHT, "uncaught.exception")
 TIMEOUT = "c10d.watchdog.timeout"
+METRICS = "python.metrics"
 WENT_ON = 3  # lines or steps after an exception that prove that a rank went on
 TEXT = "%s printed an exception here and went on: not counted as a failure"
 PLACE = [*CITE]
@@ -200,15 +201,27 @@ def _began(frames: Frames) -> pl.DataFrame:
 
 
 def _going(frames: Frames) -> pl.DataFrame:
-    """Return by `source` the `line` from which on several steps grow."""
-    made = job.steps(frames).sort("line")
-    if "step" not in made.columns:
+    """Return by `source` the `line` from which on several steps or epochs grow.
+
+    The Trainer of Hugging Face logs its epoch in fractions, and no step.
+    """
+    made, metrics = job.steps(frames), frames.message(METRICS)
+    told = [
+        part.select(
+            *("source", "line"), made=pl.col(what).cast(pl.Float64), what=pl.lit(what)
+        )
+        for part, what in ((made, "step"), (metrics, "epoch"))
+        if what in part.columns
+    ]
+    if not told:
         return made.select("source", "line").clear()
-    steps = made.unique(["source", "step"], keep="first").sort("line")
-    last = steps.group_by("source").agg(
+    of = ["source", "what"]
+    steps = pl.concat(told).drop_nulls("made").sort("line")
+    steps = steps.unique([*of, "made"], keep="first").sort("line")
+    last = steps.group_by(of).agg(
         pl.col("line").tail(WENT_ON).first(),
         pl.len().alias("steps"),
-        (pl.col("step").tail(WENT_ON).diff() > 0).all().alias("grows"),
+        (pl.col("made").tail(WENT_ON).diff() > 0).all().alias("grows"),
     )
     return last.filter(
         (pl.col("steps") >= WENT_ON) & pl.col("grows").fill_null(True)

@@ -34,6 +34,7 @@ TIMEOUTS = (
     *("c10d.monitored_barrier.failed", "c10d.monitored_barrier.reached"),
 )
 REQUESTED = "c10d.dump.requested"  # a timeout as well, if of "this local rank"
+HUNG = "kernel.hung_task"
 BARRIER = "c10d.monitored_barrier.failed"
 # waiting ranks that are needed per silent rank
 MANY = 2
@@ -238,7 +239,8 @@ def _shouted(frames: Frames, lines: pl.DataFrame) -> frozenset[int]:
 def _broke(frames: Frames) -> frozenset[int]:
     """Return the ranks that exited badly, and were not ended by their launcher.
 
-    Nor by their own heartbeat monitor, which aborts them for another rank's timeout.
+    Nor by their own heartbeat monitor, which aborts them for another rank's timeout. A
+    process that the kernel saw blocked for minutes was killed for that.
     """
     torn = exit_records.torn_down(frames).filter(
         ~pl.col("code").is_in(exit_records.SENT_BY_SRUN)
@@ -250,7 +252,8 @@ def _broke(frames: Frames) -> frozenset[int]:
     aborted = pl.col("rank").is_in(monitored["rank"].implode()) & (
         pl.col("code") == -signal.SIGABRT
     )
-    return ranks_of(bad.filter(~aborted.fill_null(False)))
+    blocked = ranks_of(_current(frames, frames.message(HUNG)))
+    return ranks_of(bad.filter(~aborted.fill_null(False))) - blocked
 
 
 def _heard(frames: Frames, lines: pl.DataFrame, own: pl.DataFrame) -> frozenset[int]:

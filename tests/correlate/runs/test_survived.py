@@ -115,3 +115,18 @@ def test_what_a_destructor_raises_ends_no_process(analyzed):
 def test_it_proves_nothing_where_others_lost_their_peer(analyzed):
     analysis = analyzed({"rank_3.log": RAISED + LOGGED, "rank_0.log": timeout(0)})
     assert (3,) in crashed(analysis)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "survived"), [((0.5, 0.75, 1.0), True), ((0.5, 0.5, 0.5), False)]
+)
+def test_epochs_that_grow_below_an_exception_prove_that_the_job_went_on(
+    analyzed, epochs, survived
+):
+    """Trainer's console tells no step, and whose exception it was."""
+    lines = [
+        f"{{'loss': 1.5, 'learning_rate': 2e-05, 'epoch': {epoch}}}\n"
+        for epoch in (0.25, *epochs)
+    ]
+    console = lines[0] + RAISED + "".join(lines[1:])
+    assert (crashed(analyzed({"train.log": console})) == []) == survived
