@@ -97,6 +97,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             "export MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000))   # one per job",
             "torchrun --rdzv-backend=c10d --rdzv-endpoint=localhost:0   # on one node",
         ),
+        # whose host is not known is known by its rank
+        ranks=() if hosts else common.numbers(lines["rank"]),
         hosts=hosts,
         first_seen=common.first_seen(lines),
     )

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.runs.job import STEPS
-from ncclforensics.evidence import announced_ranks, common, pods
+from ncclforensics.evidence import absent_launcher, announced_ranks, common, pods
 from ncclforensics.evidence.reported_missing import JAX_START
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.folding import noun
@@ -52,7 +52,10 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "launch"
-NEEDS = ("c10d.store", "torchelastic.", "launchers.", "jax.", "system.name_unresolved")
+NEEDS = (
+    *("c10d.store", "torchelastic.", "launchers.", "jax.", "system.name_unresolved"),
+    "system.not_started",
+)
 MISSING = "no output of the store's clients and no agent's"
 NEXT_TIME = "keep the output of torchrun on every node, with LOGLEVEL=INFO"
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking")
@@ -118,7 +121,11 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if agents.height and (failed or frames.message(*STOPPED).height):
         agents = agents.filter(~pl.col("error").is_in(list(AFTERMATH)))
     told = pl.concat([lines, jax, agents], how="diagonal_relaxed")
+    missing = absent_launcher.lines(frames, told)
     if told.is_empty():
+        if missing.height:
+            yield absent_launcher.finding(missing)
+            return
         yield from _some_came(frames)
         yield from _unresolved(frames)
         return
@@ -132,13 +139,16 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     )
     both = bool(server) and bool(came)
     hosts = common.strings(frames.message(*LOGINS)["peer"]) if _logins(frames) else ()
-    if hosts:
+    if missing.height:
+        hosts = common.hosts(missing["host"])
+        headline += f"; {absent_launcher.words(missing)}"
+    elif hosts:
         headline = f"the launcher cannot start processes on {common.named(hosts)}"
     yield Finding(
         slug="rendezvous-failed",
         confidence="certain",
         headline=headline[:200],
-        evidence=common.cites(told),
+        evidence=(*common.cites(missing), *common.cites(told)),
         explanation="No communicator was set up. "
         + (f"{came.capitalize()}. " if came else "")
         + (f"{common.ranks(absent).capitalize()} did not. " if absent else "")
@@ -149,7 +159,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             "address that means something else on the other node."
             if both
             else ""
-            if absent
+            if absent or missing.height
             else "The lines do not say which process is missing: look for the node "
             "that printed nothing."
         ),

@@ -497,3 +497,34 @@ def test_a_script_that_waits_for_its_master_is_healthy(analyzed):
 def test_a_lookup_that_failed_before_a_child_did_is_no_finding(analyzed):
     text = UNRESOLVED.format("train-a-master-0") + table((0, 1, 4000))
     assert not found(analyzed({"worker.log": text}), "rendezvous-failed")
+
+
+NOT_FOUND = "/var/spool/slurmd/job77/slurm_script: line 24: exec: torchrun: not found\n"
+AGENT = (
+    "Traceback (most recent call last):\n"
+    '  File "/opt/torch/distributed/elastic/rendezvous/dynamic_rendezvous.py", line 663, '
+    "in run\n    raise RendezvousTimeoutError\n"
+    "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError\n"
+)
+
+
+def test_a_launcher_that_is_not_found_starts_nothing(analyzed):
+    found = analyzed({"gpu0003.log": NOT_FOUND}).ranked.verdict
+    assert (found.slug, found.confidence) == ("rendezvous-failed", "likely")
+    assert "did not find torchrun" in found.headline
+
+
+def test_whose_launcher_is_not_found_is_whom_the_others_wait_for(analyzed):
+    waiting = {f"gpu000{n}.log": AGENT for n in (1, 2)}
+    found = analyzed({**waiting, "gpu0003.log": NOT_FOUND}).ranked.verdict
+    assert (found.slug, found.confidence) == ("rendezvous-failed", "certain")
+    assert (found.hosts, "torchrun" in found.headline) == (("gpu0003",), True)
+    # the same words where the agent did start later
+    found = analyzed({**waiting, "gpu0002.log": NOT_FOUND + AGENT}).ranked.verdict
+    assert "torchrun" not in found.headline
+
+
+def test_in_a_job_that_made_steps_it_says_nothing(analyzed):
+    log = NOT_FOUND + "".join(f"step {n} loss 1.5\n" for n in range(9))
+    found = analyzed({"job.log": log}).ranked.verdict
+    assert found is None or found.slug != "rendezvous-failed"
