@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 Question = TypeVar("Question", bound="Callable[..., Any]")
+PLAIN = (pl.DataFrame, pl.Series)
 QUOTED = {
     "source": pl.String(),
     "line": pl.Int64(),
@@ -154,7 +155,7 @@ class Frames:
         """
         lines = self.message(message)
         if "said_line" not in lines.columns:
-            return pl.DataFrame(schema=QUOTED)
+            return tables.without_rows(QUOTED)
         return lines.select(QUOTED.keys()).drop_nulls()
 
 
@@ -215,12 +216,48 @@ def needing(*needs: str, otherwise: object) -> Callable[[Question], Question]:
             if can_answer(given, needs):
                 return ask(given, *args, **more)
             if isinstance(otherwise, dict):
-                return pl.DataFrame(schema=otherwise)
+                return tables.without_rows(otherwise)
             return otherwise
 
         return cast("Question", answer)
 
     return gated
+
+
+def once_if_empty(*, decided_by: int | None = None) -> Callable[[Question], Question]:
+    """Compute a function of plain frames once for all frames without rows.
+
+    Its answer then depends on their schemas alone, and is kept. `decided_by` is how
+    many of the first arguments must be empty, None for all; whatever rows the others
+    have, the answer must be the same. Arguments that are no frames must be hashable.
+    """
+
+    def kept(ask: Question) -> Question:
+        known: dict[tuple[object, ...], Any] = {}
+
+        @wraps(ask)
+        def answer(*given: Any, **more: Any) -> Any:
+            first = (g for g in given[:decided_by] if isinstance(g, PLAIN))
+            if not all(frame.is_empty() for frame in first):
+                return ask(*given, **more)
+            key = tuple(map(_shape, (*given, *more.values())))
+            if key not in known:
+                known[key] = ask(*given, **more)
+            return known[key]
+
+        return cast("Question", answer)
+
+    return kept
+
+
+def _shape(given: object) -> object:
+    if isinstance(given, pl.Series):
+        return given.name, given.dtype
+    if isinstance(given, pl.DataFrame):
+        return *given.columns, *given.dtypes
+    if isinstance(given, pl.LazyFrame):
+        return *given.collect_schema().items(),
+    return given
 
 
 def join(parts: Iterable[Frames]) -> Frames:

@@ -58,6 +58,8 @@ def _numbered(files: pl.DataFrame, stacks: pl.Series, after: int) -> pl.DataFram
         pl.col("source").str.replace(parts, "$1\n$3").alias("alike"),
         pl.col("source").str.extract(parts, 2).cast(pl.Int64).alias("rank"),
     ).drop_nulls("rank")
+    if named.is_empty():
+        return named.select("source", "rank")
     is_rank = (pl.col("told").list.len() == 1) & (
         pl.col("told").list.first() == pl.col("rank")
     )

@@ -101,6 +101,8 @@ def _with_children(frames: Frames) -> Frames:
 
 def _denied(claims: pl.DataFrame, owners: pl.DataFrame) -> pl.DataFrame:
     """Return the `source`s whose process other claims give a different rank."""
+    if owners.is_empty():
+        return owners
     process = ["host", "pid"]
     # a process may have a million lines that all make the same claim
     other = claims.drop_nulls([*process, "rank"]).select(
@@ -126,6 +128,8 @@ def _owners(claims: pl.DataFrame, key: list[str]) -> pl.DataFrame:
     ranks.
     """
     known = claims.drop_nulls(key)
+    if known.is_empty():
+        return known.select(*key, "rank")
     if key == ["source"]:
         whole = known.group_by("source").agg(
             pl.col("rank").drop_nulls().unique().alias("ranks"),
@@ -157,6 +161,8 @@ def _beside(frames: Frames, claims: pl.DataFrame) -> pl.DataFrame:
         pl.col("source").str.extract(r"^(.*attempt_\d+/\d+)/[^/]+$").alias("folder")
     )
     known = _owners(claims, ["source"]).with_columns(folder).drop_nulls("folder")
+    if known.is_empty():
+        return known.select("source", "rank")
     one = known.group_by("folder").agg(pl.col("rank").unique())
     one = one.filter(pl.col("rank").list.len() == 1).explode("rank")
     files = frames["sources"].select("source", folder).unique("source")

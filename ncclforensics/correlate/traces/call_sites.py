@@ -104,7 +104,7 @@ def _raised(frames: Frames) -> pl.DataFrame:
     """Return the traceback above the first line on each rank's wait."""
     raised = frames.message(TRACEBACK)
     if not {*SITE, "span", "op"} <= set(raised.columns):
-        return pl.DataFrame(schema=SCHEMA)
+        return tables.without_rows(SCHEMA)
     told = frames["events"].filter(
         (pl.col("role") == "victim") & pl.col("message").str.starts_with("c10d.")
     )
@@ -180,7 +180,7 @@ def _failed(frames: Frames) -> pl.DataFrame:
     """Return the sites of the calls whose stack a watchdog prints, the last first."""
     lines = frames.message(FAILED)
     if not {*SITE, "depth"} <= set(lines.columns):
-        return pl.DataFrame(schema=SCHEMA)
+        return tables.without_rows(SCHEMA)
     op = pl.col("function").filter(code_places.in_call()).last().alias("op")
     told = _told(lines, pl.col("rank").first(), pl.col("t").first(), op)
     return _as_sites(told.with_columns(waits=True, was_looked_at=False).reverse())
