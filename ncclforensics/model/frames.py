@@ -112,6 +112,13 @@ class Frames:
         _answers[more] = {ask: a for ask, a in known if a[1].isdisjoint(added)}
         return more
 
+    def holds_the_same_as(self, other: Frames) -> bool:
+        """Whether each frame of these is the very frame of `other` with its name."""
+        mine, theirs = (
+            [*f.tables.values(), *f.messages.values()] for f in (self, other)
+        )
+        return all(one is two for one, two in zip(mine, theirs, strict=True))
+
     def without(self, sources: Collection[str]) -> Frames:
         """Return these frames without the rows that were read from `sources`."""
         kept = ~pl.col("source").is_in(list(sources)) | pl.col("source").is_null()
@@ -142,6 +149,13 @@ class Frames:
         Columns that only some of them capture are null in the others. Without any such
         line, the frame has the columns of `events` and no rows.
         """
+        known = _answers.setdefault(self, {})
+        if ids not in known:
+            known[ids] = self._together(ids), set()
+        told: pl.DataFrame = known[ids][0]
+        return told
+
+    def _together(self, ids: tuple[str, ...]) -> pl.DataFrame:
         found = [self.messages[i] for i in ids if i in self.messages]
         if not found:
             return tables.empty("events")

@@ -247,12 +247,16 @@ def _filled(
         if any(frame[c].null_count() == frame.height for c in key):
             return frame
         joined = frame.join(theirs, on=key, how="left", maintain_order="left")
-        return joined.select(
+        filled = joined.select(
             pl.coalesce(c, "_theirs").alias(c) if c == column else c
             for c in frame.columns
         )
+        same = filled[column].null_count() == frame[column].null_count()
+        return frame if same else filled
 
-    return frames.each(fill, skip | (RANKLESS if column == "rank" else set()))
+    told = frames.each(fill, skip | (RANKLESS if column == "rank" else set()))
+    # what was asked of the frames before is known of them, if they stay the same
+    return frames if told.holds_the_same_as(frames) else told
 
 
 def _resolved(claims: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

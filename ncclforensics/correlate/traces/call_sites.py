@@ -15,7 +15,7 @@ import polars as pl
 
 from ncclforensics.correlate.traces import code_places, process_stacks
 from ncclforensics.model import tables
-from ncclforensics.model.frames import needing, remembered
+from ncclforensics.model.frames import needing, once_if_empty, remembered
 from ncclforensics.model.tables import CITE
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ def of_calls(frames: Frames) -> pl.DataFrame:
     return known.select(*SCHEMA).cast(SCHEMA).with_columns(known["seq"])
 
 
+@once_if_empty()
 def _interned(sites: pl.DataFrame) -> pl.DataFrame:
     """Return `sites` with the number `stack` of each place."""
     key = pl.struct("file", pl.coalesce("line_of", pl.lit(-1)), "function")
@@ -220,6 +221,7 @@ def _told(lines: pl.DataFrame, *columns: pl.Expr) -> pl.DataFrame:
     )
 
 
+@once_if_empty()
 def _as_sites(frame: pl.DataFrame) -> pl.DataFrame:
     known = frame.with_columns(pl.lit(None, pl.UInt64).alias("stack"))
     return known.select(*SCHEMA).cast(SCHEMA)
