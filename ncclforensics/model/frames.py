@@ -270,7 +270,7 @@ def _shape(given: object) -> object:
     if isinstance(given, pl.DataFrame):
         return *given.columns, *given.dtypes
     if isinstance(given, pl.LazyFrame):
-        return *given.collect_schema().items(),
+        return (*given.collect_schema().items(),)
     return given
 
 

@@ -334,7 +334,7 @@ def empty(name: str) -> pl.DataFrame:
 
 
 def without_rows(schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
-    """Return a frame of `schema` without rows: the same one each time, it costs less."""
+    """Return a frame of `schema` without rows, each time the same one."""
     return _without_rows(tuple(schema.items()))
 
 

@@ -104,7 +104,7 @@ def trouble(told: Frames) -> pl.DataFrame:
 
 
 def _lines(log: Source, owner: int | None, failing: pl.DataFrame) -> pl.DataFrame:
-    """Return `line raw` of what is looked at; of a file that cannot be read, nothing."""
+    """Return `line raw` of what is looked at; nothing of an unreadable file."""
     first = next(iter(failing["line"].sort()), None)
     try:
         with log.open() as stream:
