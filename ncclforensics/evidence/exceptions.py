@@ -13,6 +13,7 @@ import polars as pl
 from ncclforensics.correlate.exits import exit_records
 from ncclforensics.evidence import common, lost_peers
 from ncclforensics.model.frames import remembered
+from ncclforensics.model.tables import without_rows
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -91,7 +92,7 @@ def uncaught(frames: Frames) -> pl.DataFrame:
         how="diagonal_relaxed",
     )
     if "exception" not in lines.columns:
-        return pl.DataFrame(schema=RAISED)
+        return without_rows(RAISED)
     tasks = exit_records.ranks_of_tasks(frames).rename({"rank": "rank_of_task"})
     lines = lines.join(tasks, on="task", how="left", maintain_order="left")
     lines = lines.with_columns(pl.coalesce("rank", "rank_of_task").alias("rank"))

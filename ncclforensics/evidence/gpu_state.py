@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common, kernel_log
-from ncclforensics.model.tables import SCHEMAS
+from ncclforensics.model.tables import SCHEMAS, without_rows
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -29,7 +29,7 @@ def defects(frames: Frames) -> pl.DataFrame:
     """
     lines = frames.message(*GPUS)
     if not {"uncorrectable", "remap", "width"} <= set(lines.columns):
-        return pl.DataFrame(schema={c: TYPES[c] for c in SHARED})
+        return without_rows({c: TYPES[c] for c in SHARED})
     narrow = pl.col("width") < pl.col("width_max")
     count = pl.col("uncorrectable")
     parts = (

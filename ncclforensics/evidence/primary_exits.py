@@ -25,6 +25,7 @@ from ncclforensics.evidence import (
 )
 from ncclforensics.evidence.exceptions import RAISED, SCHEMA
 from ncclforensics.model.frames import needing, remembered
+from ncclforensics.model.tables import without_rows
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -248,7 +249,7 @@ def _reported(frames: Frames) -> pl.DataFrame:
     """
     lines = frames.message("c10d.watchdog.terminated", "python.fatal", *NOT_A_NUMBER)
     if lines.is_empty():
-        return pl.DataFrame(schema=RAISED)
+        return without_rows(RAISED)
     found = pl.col("text") if "error" not in lines.columns else pl.col("error")
     lines = lines.with_columns(pl.coalesce(found, "text").alias("error"))
     if "rerun_rank" in lines.columns:
@@ -291,7 +292,7 @@ def _of_ray(frames: Frames) -> pl.DataFrame:
     lines = frames.message(*RAY)
     victims = frames["events"].filter(pl.col("role") == "victim")
     if lines.is_empty() or victims.height or frames.message(*SELF_ABORT).height:
-        return pl.DataFrame(schema=SCHEMA)
+        return without_rows(SCHEMA)
     repeated = "repeated" in lines.columns and lines["repeated"].count() > 0
     known = lines.select("host", "pid").drop_nulls().unique()
     # Ray on one machine prints an address that every machine has
@@ -314,7 +315,7 @@ def _of_services(frames: Frames) -> pl.DataFrame:
     """
     aborts = frames.message("launchers.mpi.abort")
     silent = frames.message("jax.heartbeat_lost")
-    parts = [pl.DataFrame(schema=SCHEMA)]
+    parts = [without_rows(SCHEMA)]
     if "internal" in aborts.columns:
         own = aborts.filter(pl.col("internal").is_not_null())
         parts.append(_as_exits(own, "internal error of MPI"))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 Question = TypeVar("Question", bound="Callable[..., Any]")
+PLAIN = (pl.DataFrame, pl.Series)
 QUOTED = {
     "source": pl.String(),
     "line": pl.Int64(),
@@ -111,6 +112,13 @@ class Frames:
         _answers[more] = {ask: a for ask, a in known if a[1].isdisjoint(added)}
         return more
 
+    def holds_the_same_as(self, other: Frames) -> bool:
+        """Whether each frame of these is the very frame of `other` with its name."""
+        mine, theirs = (
+            [*f.tables.values(), *f.messages.values()] for f in (self, other)
+        )
+        return all(one is two for one, two in zip(mine, theirs, strict=True))
+
     def without(self, sources: Collection[str]) -> Frames:
         """Return these frames without the rows that were read from `sources`."""
         kept = ~pl.col("source").is_in(list(sources)) | pl.col("source").is_null()
@@ -141,6 +149,13 @@ class Frames:
         Columns that only some of them capture are null in the others. Without any such
         line, the frame has the columns of `events` and no rows.
         """
+        known = _answers.setdefault(self, {})
+        if ids not in known:
+            known[ids] = self._together(ids), set()
+        told: pl.DataFrame = known[ids][0]
+        return told
+
+    def _together(self, ids: tuple[str, ...]) -> pl.DataFrame:
         found = [self.messages[i] for i in ids if i in self.messages]
         if not found:
             return tables.empty("events")
@@ -154,7 +169,7 @@ class Frames:
         """
         lines = self.message(message)
         if "said_line" not in lines.columns:
-            return pl.DataFrame(schema=QUOTED)
+            return tables.without_rows(QUOTED)
         return lines.select(QUOTED.keys()).drop_nulls()
 
 
@@ -215,12 +230,48 @@ def needing(*needs: str, otherwise: object) -> Callable[[Question], Question]:
             if can_answer(given, needs):
                 return ask(given, *args, **more)
             if isinstance(otherwise, dict):
-                return pl.DataFrame(schema=otherwise)
+                return tables.without_rows(otherwise)
             return otherwise
 
         return cast("Question", answer)
 
     return gated
+
+
+def once_if_empty(*, decided_by: int | None = None) -> Callable[[Question], Question]:
+    """Compute a function of plain frames once for all frames without rows.
+
+    Its answer then depends on their schemas alone, and is kept. `decided_by` is how
+    many of the first arguments must be empty, None for all; whatever rows the others
+    have, the answer must be the same. Arguments that are no frames must be hashable.
+    """
+
+    def kept(ask: Question) -> Question:
+        known: dict[tuple[object, ...], Any] = {}
+
+        @wraps(ask)
+        def answer(*given: Any, **more: Any) -> Any:
+            first = (g for g in given[:decided_by] if isinstance(g, PLAIN))
+            if not all(frame.is_empty() for frame in first):
+                return ask(*given, **more)
+            key = tuple(map(_shape, (*given, *more.values())))
+            if key not in known:
+                known[key] = ask(*given, **more)
+            return known[key]
+
+        return cast("Question", answer)
+
+    return kept
+
+
+def _shape(given: object) -> object:
+    if isinstance(given, pl.Series):
+        return given.name, given.dtype
+    if isinstance(given, pl.DataFrame):
+        return *given.columns, *given.dtypes
+    if isinstance(given, pl.LazyFrame):
+        return (*given.collect_schema().items(),)
+    return given
 
 
 def join(parts: Iterable[Frames]) -> Frames:

@@ -330,7 +330,17 @@ def _nulls(name: str, dtype: pl.DataType, height: int) -> pl.Series:
 @cache
 def empty(name: str) -> pl.DataFrame:
     """Return the frame `name` without rows."""
-    return pl.DataFrame(schema=SCHEMAS[name])
+    return without_rows(SCHEMAS[name])
+
+
+def without_rows(schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """Return a frame of `schema` without rows, each time the same one."""
+    return _without_rows(tuple(schema.items()))
+
+
+@cache
+def _without_rows(columns: tuple[tuple[str, pl.DataType], ...]) -> pl.DataFrame:
+    return pl.DataFrame(schema=dict(columns))
 
 
 def rows(name: str, records: Iterable[Mapping[str, object]]) -> pl.DataFrame:

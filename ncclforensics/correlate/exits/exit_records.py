@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.model.frames import needing, remembered
-from ncclforensics.model.tables import CITE, SCHEMAS, TIME, conform
+from ncclforensics.model.tables import CITE, SCHEMAS, TIME, conform, without_rows
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -94,7 +94,7 @@ def ended(frames: Frames) -> pl.DataFrame:
     if agents.is_empty():
         parts.append(of_slurm(frames))
     told = pl.concat(
-        [pl.DataFrame(schema=SCHEMA), *(_conforming(p) for p in parts if p.height)]
+        [without_rows(SCHEMA), *(_conforming(p) for p in parts if p.height)]
     ).with_columns(
         pl.when(pl.col("code").is_between(SHELL + 1, SHELL + 31))
         .then(SHELL - pl.col("code"))
@@ -237,7 +237,7 @@ def _of_tasks(frames: Frames, which: pl.Expr) -> pl.DataFrame:
     """
     lines = frames.message("slurm.task_ended")
     if lines.is_empty():
-        return pl.DataFrame(schema=SCHEMA)
+        return without_rows(SCHEMA)
     torn = frames.message(TEARDOWN, "slurm.cancelled")
     first = torn.group_by("source").agg(pl.col("line").min().alias("torn"))
     placed = lines.join(first, on="source", how="left", maintain_order="left")
@@ -262,7 +262,7 @@ def _of_tasks(frames: Frames, which: pl.Expr) -> pl.DataFrame:
         for task in _numbers(line["tasks"])
     ]
     if not rows:
-        return pl.DataFrame(schema=SCHEMA)
+        return without_rows(SCHEMA)
     tasks = pl.DataFrame(rows, schema={c: SCHEMA[c] for c in rows[0]}, strict=False)
     return _conforming(_with_ranks(frames, tasks))
 
@@ -358,7 +358,7 @@ def _of_old_launcher(frames: Frames) -> pl.DataFrame:
     """
     lines = frames.message("launchers.command_failed")
     if lines.is_empty():
-        return pl.DataFrame(schema=SCHEMA)
+        return without_rows(SCHEMA)
     code = pl.col("signal").replace_strict(CODES, default=None, return_dtype=pl.Int64)
     children = pl.col("text").str.contains("--local[_-]rank=")
     return lines.filter(children).with_columns(

@@ -20,7 +20,9 @@ def as_global(frames: Frames) -> Frames:
     listed = _listed(frames)
     for held in (tables, messages):
         for name, frame in held.items():
-            if "group_rank" not in frame.columns:
+            if "group_rank" not in frame.columns or not frame["rank"].null_count():
+                continue
+            if frame["group_rank"].null_count() == frame.height:
                 continue
             of_all = pl.when(default.fill_null(False)).then("group_rank")
             held[name] = frame.with_columns(pl.coalesce("rank", of_all).alias("rank"))

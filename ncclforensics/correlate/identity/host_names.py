@@ -142,6 +142,8 @@ def _named_alike(frames: Frames) -> pl.Series:
     digits = pl.col("host").str.replace_all(r"\d+", "\n")
     pairs = [frames[name].select("source", "host") for name in ("events", "exits")]
     told = pl.concat(pairs).drop_nulls().unique()
+    if told.is_empty():
+        return told["host"]
     alone = told.unique("source", keep="none").filter(
         pl.col("source").str.contains(pl.col("host"), literal=True)
         & pl.col("host").str.contains(r"^[A-Za-z].*\d$")
@@ -168,6 +170,8 @@ def _short(frames: Frames) -> Frames:
     The former is a domain, the latter what a site puts before hosts in file names.
     """
     known = _known(frames)
+    if known.is_empty():
+        return frames
     bare, whole = pl.col("bare"), pl.col("long")
     names = (
         pl.DataFrame({"long": known, "bare": known.str.split(".")})

@@ -31,8 +31,8 @@ def owners(frames: Frames, claims: pl.DataFrame) -> pl.DataFrame:
     told = told.group_by("source").agg(pl.col("rank").unique().alias("told"))
     logs = frames["sources"].filter(pl.col("kind").is_in(["log", "empty", "unknown"]))
     files = logs.select("source").unique().join(told, on="source", how="left")
-    if files.is_empty():
-        return files.select("source", pl.lit(None, pl.Int64).alias("rank"))
+    if not files["told"].null_count():  # none is left to be told
+        return files.select("source", pl.lit(None, pl.Int64).alias("rank")).clear()
     stacks = _of_one_process(frames)
     found = [_numbered(files, stacks, after) for after in range(NUMBERS)]
     return pl.concat(found).unique("source", keep="first", maintain_order=True)
@@ -58,6 +58,8 @@ def _numbered(files: pl.DataFrame, stacks: pl.Series, after: int) -> pl.DataFram
         pl.col("source").str.replace(parts, "$1\n$3").alias("alike"),
         pl.col("source").str.extract(parts, 2).cast(pl.Int64).alias("rank"),
     ).drop_nulls("rank")
+    if named.is_empty():
+        return named.select("source", "rank")
     is_rank = (pl.col("told").list.len() == 1) & (
         pl.col("told").list.first() == pl.col("rank")
     )

@@ -57,13 +57,13 @@ def _from_listing(frames: Frames) -> pl.DataFrame:
     hosts = [c for c in ("after", "before") if c in lines.columns]
     schema = tables.SCHEMAS["ranks"]
     if not hosts or any(name.startswith("torchelastic.") for name in frames.messages):
-        return pl.DataFrame(schema=schema)
+        return tables.empty("ranks")
     lines = lines.with_columns(
         pl.coalesce(*hosts).alias("host"), pl.col("procid").alias("rank")
     ).drop_nulls(["host", "rank"])
     several = "on_node" in lines.columns and bool((lines["on_node"] > 1).any())
     if not several and lines["rank"].n_unique() <= lines["host"].n_unique():
-        return pl.DataFrame(schema=schema)
+        return tables.empty("ranks")
     return lines.select(
         pl.col(c) if c in ("rank", "host", *CITE) else pl.lit(None, dtype).alias(c)
         for c, dtype in schema.items()
@@ -131,11 +131,11 @@ def _from_trees(frames: Frames) -> pl.DataFrame:
     process = ["host", "pid", "device"]
     trees = frames.message("nccl.trees")
     if "comm_rank" not in trees.columns:
-        return pl.DataFrame(schema=schema)
+        return tables.empty("ranks")
     key = [*process, "comm_rank"]
     seen = trees.drop_nulls(process).unique(key, keep="first", maintain_order=True)
     if not (seen["comm_rank"].is_unique().all() and seen["pid"].is_unique().all()):
-        return pl.DataFrame(schema=schema)
+        return tables.empty("ranks")
     told = seen.with_columns(pl.coalesce("rank", "comm_rank").alias("rank"))
     others = (
         frames["events"]

@@ -105,6 +105,8 @@ def _with_children(frames: Frames) -> Frames:
 
 def _denied(claims: pl.DataFrame, owners: pl.DataFrame) -> pl.DataFrame:
     """Return the `source`s whose process other claims give a different rank."""
+    if owners.is_empty():
+        return owners
     process = ["host", "pid"]
     # a process may have a million lines that all make the same claim
     other = claims.drop_nulls([*process, "rank"]).select(
@@ -130,6 +132,8 @@ def _owners(claims: pl.DataFrame, key: list[str]) -> pl.DataFrame:
     ranks.
     """
     known = claims.drop_nulls(key)
+    if known.is_empty():
+        return known.select(*key, "rank")
     if key == ["source"]:
         whole = known.group_by("source").agg(
             pl.col("rank").drop_nulls().unique().alias("ranks"),
@@ -161,6 +165,8 @@ def _beside(frames: Frames, claims: pl.DataFrame) -> pl.DataFrame:
         pl.col("source").str.extract(r"^(.*attempt_\d+/\d+)/[^/]+$").alias("folder")
     )
     known = _owners(claims, ["source"]).with_columns(folder).drop_nulls("folder")
+    if known.is_empty():
+        return known.select("source", "rank")
     one = known.group_by("folder").agg(pl.col("rank").unique())
     one = one.filter(pl.col("rank").list.len() == 1).explode("rank")
     files = frames["sources"].select("source", folder).unique("source")
@@ -245,12 +251,16 @@ def _filled(
         if any(frame[c].null_count() == frame.height for c in key):
             return frame
         joined = frame.join(theirs, on=key, how="left", maintain_order="left")
-        return joined.select(
+        filled = joined.select(
             pl.coalesce(c, "_theirs").alias(c) if c == column else c
             for c in frame.columns
         )
+        same = filled[column].null_count() == frame[column].null_count()
+        return frame if same else filled
 
-    return frames.each(fill, skip | (RANKLESS if column == "rank" else set()))
+    told = frames.each(fill, skip | (RANKLESS if column == "rank" else set()))
+    # what was asked of the frames before is known of them, if they stay the same
+    return frames if told.holds_the_same_as(frames) else told
 
 
 def _resolved(claims: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

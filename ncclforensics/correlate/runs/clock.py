@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 QUARTER_NS = 15 * 60 * 1_000_000_000  # zones differ by multiples of this
 LATE_NS = 120 * 1_000_000_000  # a watchdog may log this long after it fired
 GRAIN_NS = 1_000_000_000  # c10 prints whole seconds; completion is polled
+SKEW = {"host": pl.String(), "skew": pl.Int64(), "seen": pl.Int64()}
 FEWEST = 3  # shared events needed to judge a host's clock
 
 
@@ -92,6 +93,9 @@ def skew(frames: Frames) -> pl.DataFrame:
     together with others are left out, and so are hosts whose offset varies by a second.
     """
     hosts = frames["ranks"].drop_nulls(["rank", "host"]).select("rank", "host")
+    inits = communicators.inits(frames).filter(pl.col("phase") == "COMPLETE")
+    if hosts["host"].n_unique() < 2 and inits.is_empty():
+        return tables.without_rows(SKEW)
     ends = (
         frames.scan("collectives")
         .filter(
@@ -107,7 +111,6 @@ def skew(frames: Frames) -> pl.DataFrame:
         "host",
         "t",
     )
-    inits = communicators.inits(frames).filter(pl.col("phase") == "COMPLETE")
     built = inits.select(pl.col("key").alias("event"), "host", "t")
     told = pl.concat([calls, built]).drop_nulls()
     shared = told.filter(pl.col("host").n_unique().over("event") > 1)

@@ -44,13 +44,15 @@ def _on_two_hosts(frames: Frames) -> str:
     A host name from another program may be an alias.
     """
     events = frames["events"]
-    nccl = events.filter(pl.col("message").str.starts_with("nccl."))
     exits = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
     parts = [
         part.select("rank", "host", "attempt")
         for part in (events, exits, frames["sources"])
     ]
     claims = pl.concat(parts).drop_nulls(["rank", "host"])
+    if claims.is_empty():
+        return ""
+    nccl = events.filter(pl.col("message").str.starts_with("nccl."))
     attempt = pl.col("attempt")
     current = attempt.is_null() | (attempt == attempt.max().over("rank"))
     for names in (nccl.drop_nulls(PROCESS)["host"], exits["host"].drop_nulls()):
@@ -140,6 +142,8 @@ def _to_and_fro(frames: Frames) -> str:
     another time zone.
     """
     events = frames["events"].drop_nulls(["source", "rank"]).sort("line")
+    if events.is_empty():
+        return ""
     key = ["source", "rank"]
     of_nccl = events.filter(pl.col("message").str.starts_with("nccl."))
     for lines, clock in ((events, "yearless"), (of_nccl, "t")):

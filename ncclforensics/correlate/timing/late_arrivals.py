@@ -10,6 +10,7 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics.correlate.traces.progress import grouped
+from ncclforensics.model.frames import once_if_empty
 
 # torch's defaults, for dumps without a timeout (up to schema 2.1)
 TIMEOUT_MS = {"nccl": 600_000, "gloo": 1_800_000}
@@ -44,6 +45,7 @@ def timeout() -> pl.Expr:
     return pl.coalesce("timeout_ms", default)
 
 
+@once_if_empty(decided_by=1)
 def late(
     calls: pl.DataFrame, collectives: pl.LazyFrame, names: pl.DataFrame
 ) -> pl.DataFrame:

@@ -70,7 +70,7 @@ def _utilized(frames: Frames) -> pl.DataFrame:
     told = frames.message(*GPUS)
     schema = {"host": pl.String(), "busiest": pl.Int64(), **_PAIR}
     if "utilization" not in told.columns:
-        return pl.DataFrame(schema=schema)
+        return tables.without_rows(schema)
     looked = _looked(frames, told.drop_nulls("utilization"))
     found = looked.with_columns(pl.col("utilization").max().over("host"))
     return _last(found, pl.col("utilization").alias("busiest")).select(*schema)
@@ -82,7 +82,7 @@ def _carried(frames: Frames) -> pl.DataFrame:
     told = frames.message(LINKS)
     schema = {"host": pl.String(), "bytes": pl.Int64(), **_PAIR}
     if "carried" not in told.columns:
-        return pl.DataFrame(schema=schema)
+        return tables.without_rows(schema)
     outside = told.drop_nulls("carried").filter(pl.col("interface") != LOCAL)
     at = ["host", "taken"]
     whole = _looked(frames, outside).with_columns(pl.col("carried").sum().over(at))

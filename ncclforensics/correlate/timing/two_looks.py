@@ -72,6 +72,8 @@ def _without_steps(frames: Frames, looks: pl.DataFrame) -> pl.DataFrame:
 def _several(frames: Frames) -> pl.DataFrame:
     """Return `source rank` of the dumps of ranks that have more than one."""
     dumps = call_summary.dumps(frames).select("source", "rank")
+    if dumps.height < 2:
+        return dumps.clear()
     told = [
         frames[name].select("source", "rank").unique()
         for name in ("templates", "positions")

@@ -15,7 +15,7 @@ import polars as pl
 
 from ncclforensics.correlate.traces import code_places, process_stacks
 from ncclforensics.model import tables
-from ncclforensics.model.frames import needing, remembered
+from ncclforensics.model.frames import needing, once_if_empty, remembered
 from ncclforensics.model.tables import CITE
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ def of_calls(frames: Frames) -> pl.DataFrame:
     return known.select(*SCHEMA).cast(SCHEMA).with_columns(known["seq"])
 
 
+@once_if_empty()
 def _interned(sites: pl.DataFrame) -> pl.DataFrame:
     """Return `sites` with the number `stack` of each place."""
     key = pl.struct("file", pl.coalesce("line_of", pl.lit(-1)), "function")
@@ -104,7 +105,7 @@ def _raised(frames: Frames) -> pl.DataFrame:
     """Return the traceback above the first line on each rank's wait."""
     raised = frames.message(TRACEBACK)
     if not {*SITE, "span", "op"} <= set(raised.columns):
-        return pl.DataFrame(schema=SCHEMA)
+        return tables.without_rows(SCHEMA)
     told = frames["events"].filter(
         (pl.col("role") == "victim") & pl.col("message").str.starts_with("c10d.")
     )
@@ -180,7 +181,7 @@ def _failed(frames: Frames) -> pl.DataFrame:
     """Return the sites of the calls whose stack a watchdog prints, the last first."""
     lines = frames.message(FAILED)
     if not {*SITE, "depth"} <= set(lines.columns):
-        return pl.DataFrame(schema=SCHEMA)
+        return tables.without_rows(SCHEMA)
     op = pl.col("function").filter(code_places.in_call()).last().alias("op")
     told = _told(lines, pl.col("rank").first(), pl.col("t").first(), op)
     return _as_sites(told.with_columns(waits=True, was_looked_at=False).reverse())
@@ -220,6 +221,7 @@ def _told(lines: pl.DataFrame, *columns: pl.Expr) -> pl.DataFrame:
     )
 
 
+@once_if_empty()
 def _as_sites(frame: pl.DataFrame) -> pl.DataFrame:
     known = frame.with_columns(pl.lit(None, pl.UInt64).alias("stack"))
     return known.select(*SCHEMA).cast(SCHEMA)

@@ -10,11 +10,13 @@ import polars as pl
 
 from ncclforensics.correlate.traces.pending_calls import OTHER_SIDE
 from ncclforensics.correlate.traces.progress import count
+from ncclforensics.model.frames import once_if_empty
 from ncclforensics.model.tables import done
 
 ENDS = ("pg", "pg_desc", "src", "dst")
 
 
+@once_if_empty(decided_by=1)
 def messages(
     collectives: pl.DataFrame, names: pl.DataFrame, members: pl.DataFrame
 ) -> pl.DataFrame:
@@ -88,6 +90,8 @@ def posted(calls: pl.DataFrame, collectives: pl.LazyFrame) -> pl.DataFrame:
     both sides made before the message: by then each has posted as many halves as the
     other. Without one, a peer of whose halves some are kept is unseen.
     """
+    if calls.is_empty():
+        return calls
     wanted = (
         calls.filter(
             pl.col("is_p2p").fill_null(False) & (pl.col("absent").list.len() == 1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics.correlate.traces.progress import ROOTED
+from ncclforensics.model.frames import once_if_empty
 from ncclforensics.model.tables import begun
 
 # columns that are equal on all ranks of one call; the number of a P2P call is its
@@ -19,6 +20,7 @@ SAME = ("group", "seq", "src", "dst")
 OTHER_SIDE = {"send": "recv", "recv": "send"}
 
 
+@once_if_empty()
 def held_up(
     open_calls: pl.DataFrame,
     made: pl.DataFrame,
@@ -33,6 +35,35 @@ def held_up(
     the two; a receive from any rank has no `src`. `members` of other calls may be null:
     those of the group.
     """
+    from_dumps = _of_dumps(open_calls, made, standings, members)
+    waits = pl.col("waits_in").is_not_null() & pl.col("rank").is_not_null()
+    from_logs = (
+        standings.filter(waits)
+        .join(from_dumps, on="rank", how="anti")
+        .sort("rank", "t", maintain_order=True)
+        .with_columns(
+            pl.lit(None, members.schema["members"]).alias("members"),
+            pl.col("waits_in").alias("seq"),
+            pl.lit(False).alias("is_p2p"),
+            # a line of a timeout does not tell whether the GPU had begun the call
+            pl.lit(None, pl.Boolean).alias("started"),
+            pl.lit(0).cast(pl.Int64).alias("choice"),
+            pl.lit(None, pl.Int64).alias("src"),
+            pl.lit(None, pl.Int64).alias("dst"),
+            pl.lit(None, pl.UInt64).alias("stack"),
+        )
+        .select(from_dumps.columns)
+    )
+    return pl.concat([from_dumps, from_logs]).sort("rank", "choice")
+
+
+@once_if_empty(decided_by=1)
+def _of_dumps(
+    open_calls: pl.DataFrame,
+    made: pl.DataFrame,
+    standings: pl.DataFrame,
+    members: pl.DataFrame,
+) -> pl.DataFrame:
     newest_done = made.group_by("rank").agg(pl.col("newest_done").max())
     p2p = pl.col("is_p2p").fill_null(False)
     passed = (pl.col("record_id") < pl.col("newest_done")).fill_null(False)
@@ -60,32 +91,13 @@ def held_up(
     ends = members.filter(pl.col("group").is_in(named.implode()))
     # if no message was ever marked as started, this one may have been
     timed = pl.col("rank").is_in(made.filter("times_p2p")["rank"].implode())
-    from_dumps = _with_ends(both.join(ends, on="group", how="left")).select(
+    return _with_ends(both.join(ends, on="group", how="left")).select(
         "rank",
         "choice",
         *(*SAME[:2], "pg", "pg_desc", "op", "is_p2p", "members", "src", "dst"),
         pl.when(~p2p | timed).then(begun()).alias("started"),
         *("stack", "t", "source", "line"),
     )
-    waits = pl.col("waits_in").is_not_null() & pl.col("rank").is_not_null()
-    from_logs = (
-        standings.filter(waits)
-        .join(from_dumps, on="rank", how="anti")
-        .sort("rank", "t", maintain_order=True)
-        .with_columns(
-            pl.lit(None, members.schema["members"]).alias("members"),
-            pl.col("waits_in").alias("seq"),
-            pl.lit(False).alias("is_p2p"),
-            # a line of a timeout does not tell whether the GPU had begun the call
-            pl.lit(None, pl.Boolean).alias("started"),
-            pl.lit(0).cast(pl.Int64).alias("choice"),
-            pl.lit(None, pl.Int64).alias("src"),
-            pl.lit(None, pl.Int64).alias("dst"),
-            pl.lit(None, pl.UInt64).alias("stack"),
-        )
-        .select(from_dumps.columns)
-    )
-    return pl.concat([from_dumps, from_logs]).sort("rank", "choice")
 
 
 def _without_delivered(

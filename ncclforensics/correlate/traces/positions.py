@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from ncclforensics.model.frames import needing
+from ncclforensics.model.frames import needing, once_if_empty
 from ncclforensics.model.tables import SCHEMAS, TIME
 
 DEFAULT = "default_pg"
@@ -29,6 +29,7 @@ def since() -> pl.Expr:
     return (pl.col("t") - ran).cast(TIME)
 
 
+@once_if_empty(decided_by=1)
 def named(
     positions: pl.DataFrame, groups: pl.DataFrame, made: pl.DataFrame
 ) -> pl.DataFrame:
@@ -46,6 +47,7 @@ def named(
     return pl.concat([dumped, lines])
 
 
+@once_if_empty()
 def messages(positions: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of messages that ranks timed out in, with `pg` and `pg_desc`."""
     told = positions.drop_nulls(["rank", "timed_out"])
@@ -109,6 +111,7 @@ def _from_lines(told: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+@once_if_empty(decided_by=1)
 def _from_dumps(
     told: pl.DataFrame, groups: pl.DataFrame, made: pl.DataFrame
 ) -> pl.DataFrame:

@@ -15,7 +15,7 @@ import polars as pl
 from ncclforensics.correlate.traces import code_places
 from ncclforensics.model import tables
 from ncclforensics.model.frames import remembered
-from ncclforensics.model.tables import CITE
+from ncclforensics.model.tables import CITE, without_rows
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -54,7 +54,7 @@ def looks(frames: Frames) -> pl.DataFrame:
     """
     lines = _numbered(frames)
     if lines.is_empty():
-        return SCHEMA.to_frame()
+        return without_rows(SCHEMA)
     known = _of_no_worker(_by_pid(lines, frames), frames)
     chosen = _chosen(_of_no_crash(known, frames))
     return chosen.select(*SCHEMA).cast(SCHEMA).sort("source", "line", "depth")
@@ -72,7 +72,7 @@ def headed(frames: Frames) -> pl.DataFrame:
     found = _numbered(frames) if frames.message(*HEADINGS).height else pl.DataFrame()
     columns = ("rank", "host", "pid", *CITE)
     if not {*columns} <= set(found.columns):
-        return SCHEMA.to_frame().select(columns)
+        return without_rows(SCHEMA).select(columns)
     of_process = found.drop_nulls(["rank", "pid"]).select(columns)
     return of_process.unique(["rank", "pid"], maintain_order=True)
 

@@ -17,6 +17,7 @@ import polars as pl
 
 from ncclforensics.correlate.traces.positions import since
 from ncclforensics.model import tables
+from ncclforensics.model.frames import once_if_empty
 from ncclforensics.model.tables import begun, done
 
 # operations that some members can finish before others have begun
@@ -54,6 +55,7 @@ def signature() -> pl.Expr:
     return pl.struct("op", even.alias("sizes"), "in_dtypes").hash(seed=0)
 
 
+@once_if_empty(decided_by=1)
 def summary(collectives: pl.DataFrame, failed: pl.Series) -> pl.DataFrame:
     """Return one row per rank, group name and source: a summary of its entries.
 
@@ -100,6 +102,7 @@ def summary(collectives: pl.DataFrame, failed: pl.Series) -> pl.DataFrame:
     )
 
 
+@once_if_empty()
 def name_groups(
     groups: pl.DataFrame, made: pl.DataFrame, positions: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -189,6 +192,7 @@ def _world(listed: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+@once_if_empty(decided_by=1)
 def grouped(frame: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     """Add `group` to rows that name a group by `rank pg pg_desc pg_id`."""
     return frame.join(
@@ -207,6 +211,7 @@ def told_apart(collectives: pl.LazyFrame, names: pl.DataFrame) -> pl.LazyFrame:
     ).with_columns(pl.coalesce("_group", "pg").alias("pg"))
 
 
+@once_if_empty(decided_by=1)
 def _vague(names: pl.DataFrame) -> pl.DataFrame:
     """Return the names that stand for no group, or for several."""
     nameless = pl.col("pg").fill_null("") == ""
@@ -214,6 +219,7 @@ def _vague(names: pl.DataFrame) -> pl.DataFrame:
     return names.filter(nameless | shared)
 
 
+@once_if_empty(decided_by=1)
 def unfinished(
     collectives: pl.DataFrame,
     names: pl.DataFrame,
@@ -281,6 +287,7 @@ def unfinished(
     )
 
 
+@once_if_empty()
 def standings(
     made: pl.DataFrame, open_calls: pl.DataFrame, positions: pl.DataFrame
 ) -> pl.DataFrame:

@@ -15,6 +15,7 @@ from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.traces import call_summary
 from ncclforensics.correlate.traces.progress import KEY, ROOTED
 from ncclforensics.model import tables
+from ncclforensics.model.frames import once_if_empty
 from ncclforensics.model.tables import FAILING
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def failed_last(frames: Frames, collectives: pl.DataFrame) -> pl.Series:
     return ranks.filter(~ranks.is_in(torn.implode()))
 
 
+@once_if_empty(decided_by=1)
 def unmet(collectives: pl.DataFrame, groups: pl.DataFrame) -> pl.Series:
     """Return the ranks whose last Gloo call lacks a member, and so never finished.
 
@@ -70,6 +72,7 @@ def unmet(collectives: pl.DataFrame, groups: pl.DataFrame) -> pl.Series:
     return named.filter(one_less & last & front & ended)["rank"].unique()
 
 
+@once_if_empty(decided_by=1)
 def given_up(collectives: pl.DataFrame) -> pl.Series:
     """Return the ranks that gave up a Gloo call, which then counts as retired.
 
@@ -153,6 +156,7 @@ def evidence(
     )
 
 
+@once_if_empty(decided_by=1)
 def _older(
     made: pl.DataFrame, standings: pl.DataFrame, positions: pl.DataFrame
 ) -> pl.Series:
@@ -180,6 +184,7 @@ def _older(
     return behind["rank"].unique()
 
 
+@once_if_empty(decided_by=1)
 def idle(
     calls: pl.DataFrame,
     unfinished: pl.DataFrame,
@@ -208,7 +213,8 @@ def idle(
     )
 
 
-def mute(collectives: pl.DataFrame) -> set[int]:
+@once_if_empty(decided_by=1)
+def mute(collectives: pl.DataFrame) -> frozenset[int]:
     """Return the ranks that send or receive what their recorder leaves out.
 
     Gloo records no messages, but counts them among its operations.
@@ -216,7 +222,7 @@ def mute(collectives: pl.DataFrame) -> set[int]:
     steps = [pl.col(c).max() - pl.col(c).min() for c in ("op_id", "seq")]
     gloo = collectives.filter(pl.col("backend") == "gloo").drop_nulls(["op_id", "seq"])
     counted = gloo.group_by("rank", "pg", "pg_id").agg((steps[0] > steps[1]).alias("x"))
-    return set(counted.filter("x")["rank"].drop_nulls())
+    return frozenset(counted.filter("x")["rank"].drop_nulls())
 
 
 def is_told(frames: Frames) -> bool:

@@ -195,6 +195,8 @@ def _elsewhere(frames: Frames, timed_out: frozenset[int]) -> frozenset[int]:
     the operation alone. A barrier of NCCL is an ALLREDUCE of one element.
     """
     at = call_sites.sites(frames).filter(pl.col("waits") & ~pl.col("was_looked_at"))
+    if at.is_empty():
+        return frozenset()
     is_theirs = pl.col("rank").is_in(list(timed_out))
     places = at.filter(is_theirs)["stack"]
     others = at.filter(~is_theirs)

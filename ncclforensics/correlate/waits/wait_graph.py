@@ -77,6 +77,8 @@ def roots(
     peers' have) or "stuck" (in one that no rank has finished). `blocked` is the number
     of ranks that wait for it, directly or through others.
     """
+    if calls.is_empty():
+        return tables.empty("roots")
     told = graph(calls)
     blocked: dict[tuple[int, ...], int] = {}
     found = []

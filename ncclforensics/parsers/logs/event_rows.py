@@ -65,6 +65,8 @@ def taken(
     `source` is null in the returned frames; their rows are ordered by `line`.
     """
     segments = lines.framed(own)
+    if segments.is_empty():
+        return Frames()
     found = grammar.match(segments, messages)
     by_id = {message.id: message for message in messages}
     found = _with_wrapped(segments, found, lines, by_id)

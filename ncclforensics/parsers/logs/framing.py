@@ -178,6 +178,7 @@ _SPEAKERS = (
     "service",
     "task",
 )
+_UNSAID = [pl.lit(None, pl.String).alias(name) for name in (*_SAYS, "outer_rank")]
 # the columns of complete times
 STAMPS = ("head_t", "cri_t", "iso_t", "sys_iso", "ctime", "det_t", "mpi_t", "told_t")
 # torch prints its rank before a message, not before each line of the message
@@ -249,7 +250,7 @@ def _peel(lines: pl.DataFrame) -> pl.DataFrame:
     """Strip up to MAX_DECORATIONS decorations from the start of each line."""
     peeled = lines.with_columns(
         pl.col("raw").alias("text"),
-        *(pl.lit(None, pl.String).alias(name) for name in (*_SAYS, "outer_rank")),
+        *_UNSAID,
         pl.lit(0).alias("prefixes"),
     )
     for _ in range(MAX_DECORATIONS):
@@ -263,7 +264,11 @@ def _peel(lines: pl.DataFrame) -> pl.DataFrame:
         ).unnest("said")
         peeled = peeled.with_columns(
             pl.when(listed).then(text).otherwise(text.str.replace(_DECORATION, "")),
-            *(pl.coalesce(said[name], pl.col(name)).alias(name) for name in _SAYS),
+            *(
+                pl.coalesce(said[name], pl.col(name)).alias(name)
+                for name in _SAYS
+                if said[name].null_count() < said.height
+            ),
             pl.coalesce("outer_rank", said["torch_rank"]).alias("outer_rank"),
             (pl.col("prefixes") + said["torch_rank"].is_not_null()).alias("prefixes"),
         )

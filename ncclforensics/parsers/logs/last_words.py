@@ -18,10 +18,10 @@ from ncclforensics.model import tables
 from ncclforensics.model.last_words import BAR, DONE, EPOCH, GAVE_UP, LAST, USUAL, shape
 from ncclforensics.model.tables import FAILING, SCHEMAS, TIME
 from ncclforensics.parsers.logs import framing, timestamps
-from ncclforensics.parsers.logs.lines import blocks
+from ncclforensics.parsers.logs.lines import FILE, blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ncclforensics.model.frames import Frames
     from ncclforensics.sources import Source
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 MOST_FILES = 1024
 MOST_BYTES = 1 << 20  # of a file
 ABOVE = 256  # lines above the first trouble that are looked at
+TOGETHER = 4096  # lines of several files that are framed at once
 WHOSE = ("rank", "local_rank", "task")  # what a prefix tells of a line's writer
 LINES = {"line": pl.Int64(), "raw": pl.String()}
 REPEATED = 3  # lines that are alike
@@ -83,9 +84,10 @@ def read(
     if len(logs) > MOST_FILES:
         return tables.empty("events")
     bad = trouble(told)
-    rows = [
-        _rows(log, owners.get(log.name), bad.filter(source=log.name)) for log in logs
-    ]
+    of = [(log, owners.get(log.name), bad.filter(source=log.name)) for log in logs]
+    lines = [_lines(*one) for one in of]
+    read_ = zip(of, lines, _framed(lines), strict=True)
+    rows = [_rows(*one, ends, framed) for one, ends, framed in read_]
     return pl.concat([tables.empty("events"), *(r for r in rows if r is not None)])
 
 
@@ -101,16 +103,44 @@ def trouble(told: Frames) -> pl.DataFrame:
     return pl.concat([part.select("source", *WHOSE, "line") for part in (bad, heads)])
 
 
-def _rows(log: Source, owner: int | None, failing: pl.DataFrame) -> pl.DataFrame | None:
+def _lines(log: Source, owner: int | None, failing: pl.DataFrame) -> pl.DataFrame:
+    """Return `line raw` of what is looked at; nothing of an unreadable file."""
     first = next(iter(failing["line"].sort()), None)
     try:
         with log.open() as stream:
             read_ = (block.lines.select("line", "raw") for block in blocks(stream))
-            lines = _above(read_, first) if owner is not None else _all(read_)
+            return _above(read_, first) if owner is not None else _all(read_)
     except (OSError, EOFError, ValueError):
-        return None
+        return tables.without_rows(LINES)
+
+
+def _framed(files: Sequence[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Yield the segments of each file; few lines of many are framed at once."""
+    held: list[pl.DataFrame] = []
+    for index, lines in enumerate(files):
+        held.append(lines.with_columns(pl.col("line") + len(held) * FILE))
+        many = sum(part.height for part in held)
+        if many < TOGETHER and index + 1 < len(files):
+            continue
+        segments = framing.frame(pl.concat(held)).with_columns(
+            pl.col("line") % FILE, (pl.col("line") // FILE).alias("file")
+        )
+        parts = segments.partition_by("file", as_dict=True, include_key=False)
+        nothing = segments.drop("file").clear()
+        yield from (parts.get((at,), nothing) for at in range(len(held)))
+        held = []
+
+
+def _rows(
+    log: Source,
+    owner: int | None,
+    failing: pl.DataFrame,
+    lines: pl.DataFrame,
+    framed: pl.DataFrame,
+) -> pl.DataFrame | None:
+    """Return the rows of one file, None if it has none."""
+    first = next(iter(failing["line"].sort()), None)
     bad = lines.filter(pl.col("raw").str.contains(ERRORS))["line"]
-    framed = framing.frame(lines)
     own_rank = _named() if owner is None else pl.lit(owner, pl.Int64)
     framed = framed.with_columns(own_rank.alias("rank"), *_stamps()).with_columns(
         pl.coalesce("t", timestamps.absolute("iso", "us")).alias("t")
@@ -213,12 +243,12 @@ def _named() -> pl.Expr:
 
 
 def _all(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat([pl.DataFrame(schema=LINES), *parts])
+    return pl.concat([tables.without_rows(LINES), *parts])
 
 
 def _above(parts: Iterable[pl.DataFrame], trouble: int | None) -> pl.DataFrame:
     """Return the last ABOVE lines above the line `trouble`, or of all."""
-    kept = pl.DataFrame(schema=LINES)
+    kept = tables.without_rows(LINES)
     for part in parts:
         here = part if trouble is None else part.filter(pl.col("line") < trouble)
         kept = pl.concat([kept, here]).tail(ABOVE)

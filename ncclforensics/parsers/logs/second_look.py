@@ -70,7 +70,8 @@ def read(sources: Sequence[Source], found: Frames) -> Frames | None:
     rows = rows.join(lines, on=["source", "at"]).select("line", "message")
     joined = [framing.Lines(_joined(lines, 1 + below)) for below in range(JOINED)]
     for many, messages in _passes():
-        needles = grammar.has_needle("raw", messages)
+        # nothing is taken of a line without a needle of what tells of trouble
+        needles = grammar.has_needle("raw", filter(_tells, messages))
         told = event_rows.taken(joined[many - 1], needles, messages, Room())
         telling = _is_trouble() | (pl.col("message") == ELIDED)
         new = _apart(told["events"].filter(telling)["line"], many, taken)
@@ -165,6 +166,12 @@ def _passes() -> Iterator[tuple[int, Sequence[Message]]]:
     for messages in (grammar.anywhere(), grammar.load()):
         for many in range(1, JOINED + 1):
             yield many, messages
+
+
+def _tells(message: Message) -> bool:
+    """Whether a line with the message is taken: it tells of trouble, or of a cut."""
+    net, cut = message.id.startswith(grammar.NET), message.id.endswith(grammar.CUT_OFF)
+    return message.id == ELIDED or (message.role in FAILING and not (net or cut))
 
 
 def _is_trouble() -> pl.Expr:
