@@ -233,7 +233,7 @@ def _open(end: End[Answered]) -> End[Answered]:
     report = end.answer.made.report
     if report.outcome != "no-failure":
         return end
-    clue = Clue(end.text, None, "", "", "", (), (STACKS, DUMPS))
+    clue = Clue(end.text, None, "", "", (), "", (), (STACKS, DUMPS))
     told = structs.replace(report, outcome="inconclusive", clue=clue)
     made = replace(end.answer.made, report=told)
     return replace(end, answer=replace(end.answer, made=made))

@@ -60,7 +60,7 @@ NEEDS = (
     "kernel.",
     "nvidia.smi",
     "nvidia.nvml",
-    *("nvidia.device_plugin", "nvidia.dcgm"),
+    *("nvidia.device_plugin", "nvidia.dcgm", "amd."),
     "system.hsa",
     "c10d.watchdog.terminated",
     *cuda_errors.ERRORS,
@@ -120,8 +120,14 @@ HARMLESS = {
     69: "mostly a fault of the program",
 }
 LOST = ("kernel.gpu_lost", "nvidia.smi.gpu_lost", "nvidia.nvml.gpu_lost")
-TESTS = ("nvidia.dcgm.test_failed", "nvidia.dcgm.unwell")
-OF_AMD = ("system.hsa.hang", "kernel.amdgpu_reset", "kernel.amdgpu_error")
+TESTS = (
+    *("nvidia.dcgm.test_failed", "nvidia.dcgm.gpu_failed", "nvidia.dcgm.json"),
+    "nvidia.dcgm.unwell",
+)
+OF_AMD = (
+    *("system.hsa.hang", "kernel.amdgpu_reset", "kernel.amdgpu_error"),
+    "kernel.amdgpu_ring",
+)
 RESET = (48, 64, 94, 95, 119, 120, 140, 171, 172)
 ECC = "uncorrectable ECC error"
 APART_NS = 2_000_000_000
@@ -310,21 +316,27 @@ def _of_another_hour(faults: pl.DataFrame) -> NotChecked:
 def _tested(frames: Frames) -> Iterator[Finding]:
     """Report tests of DCGM that failed: when the defect arose is not known."""
     failed = frames.message(*TESTS)
-    if failed.is_empty() or awaited.nobody(frames):
+    values = {
+        name: failed[name] if name in failed.columns else pl.Series([], dtype=pl.String)
+        for name in ("test", "which")
+    }
+    if not any(column.count() for column in values.values()) or awaited.nobody(frames):
         return
     hosts = common.strings(failed["host"])
+    gpus = common.strings(values["which"].str.extract_all(r"\d+").explode())
     where = common.on(hosts)
-    tests = common.strings(failed["test"].filter(failed["test"] != "Failure"))
+    tests = common.strings(values["test"].filter(values["test"] != "Failure"))
     what = f": {common.some(tests)}" if tests else ""
     yield Finding(
         slug="gpu-fault",
         confidence="possible",
         headline=f"DCGM found a GPU that fails its tests{where}{what}"[:200],
         evidence=common.cites(failed),
-        explanation=f"{str(failed['text'][0]).strip(' |')}. It is unknown whether the "
-        f"GPU failed while the job ran.",
+        explanation=f"Its tests failed{what}. It is unknown whether the GPU failed "
+        f"while the job ran.",
         remedy=_remedy(hosts, (), []),
         hosts=hosts,
+        devices=gpus,
     )
 
 

@@ -8,11 +8,12 @@ What it means
 How we know
     The kernel's `Kernel panic - not syncing` (from the serial console, kdump or
     netconsole), `Machine Check Exception`, `UE` of EDAC or a machine check whose status
-    says so (bit 61), `event severity: fatal`, a hard LOCKUP, a lost disk, or `due to
-    hardware memory corruption` with the process that was killed. Or the management
-    controller's event log, at the time of the failure. All but a panic and a killed
-    process are taken as the cause only if the ranks that others wait for, or that ended
-    first, ran on that host, or if nothing but that kernel log was given.
+    says so (bit 61; also of mcelog and rasdaemon), `event severity: fatal`, a hard
+    LOCKUP, an oops, a lost disk, or `due to hardware memory corruption` with the
+    process that was killed. Or the management controller's event log, at the time of
+    the failure. All but a panic and a killed process are taken as the cause only if the
+    ranks that others wait for, or that ended first, ran on that host, or if nothing but
+    that kernel log was given.
 
 What to do
     Drain the host. Read its event log (`ipmitool sel elist`) and the kernel's last
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "dead-rank"
-NEEDS = ("kernel.", "system.sel")
+NEEDS = ("kernel.", "system.sel", "system.mcelog", "system.rasdaemon")
 MISSING = "no kernel log and no event log of a management controller"
 NEXT_TIME = "journalctl -b -1 -k and ipmitool sel elist of the host that was lost"
 EXPLAINS = (
@@ -67,7 +68,10 @@ BROKE = {
     "kernel.edac_uncorrected": "uncorrectable memory error",
     "kernel.hardware_fatal": "fatal hardware error",
     "kernel.hard_lockup": "a processor locked up",
+    "kernel.oops": "its kernel met a bug",
     "kernel.disk_lost": "it lost a disk",
+    "system.mcelog": "machine check of a processor or its memory",
+    "system.rasdaemon": "machine check of a processor or its memory",
     "system.sel": "fault in its event log",
 }
 SEL_TIME = ("%m/%d/%Y %H:%M:%S", "%m/%d/%y %H:%M:%S")

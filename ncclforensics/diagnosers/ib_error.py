@@ -63,7 +63,8 @@ FABRIC = (
 )
 CONNECT = ("nccl.ib.modify_qp_failed", "rdma.modify_qp_failed")
 # lines in which a host reports its own device
-OWN = ("nccl.ib.port_event", "nccl.ib.device_failed", "kernel.nic_health")
+OWN = ("nccl.ib.port_event", "nccl.ib.device_failed")
+OF_KERNEL = ("kernel.nic_health", "kernel.nic_stuck")
 CALLS = (
     *("nccl.ib.call_failed", "nccl.ib.call_failed.early"),
     "rdma.ucx.call_failed",
@@ -99,11 +100,15 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if own.is_empty() and failed.is_empty():
         return
     confidence: Confidence
-    if own.height and common.hosts(own["host"]):
-        hosts, confidence = common.hosts(own["host"]), "certain"
+    named = common.hosts(own["host"]) or common.host_of_file(frames, own)
+    if own.height and named:
+        hosts, confidence = named, "certain"
         why = "Its own device reports it."
         if failed.height:
             why += f" Transfers failed as well (lines: {failed.height:,})."
+    elif failed.is_empty():
+        hosts, confidence = (), "likely"
+        why = "The device of a host that the lines do not name reports it."
     else:
         hosts, confidence, why = _by_majority(failed, lost_peers.pairs(failed))
     told = pl.concat([own.select(SHARED), failed.select(SHARED)])
@@ -170,24 +175,25 @@ def _own(frames: Frames) -> pl.DataFrame:
     lines = teardown.before(frames, frames.message(*OWN))
     lines = lines.filter(pl.col("level").ne_missing("INFO"))
     lines = _with_columns(lines, "hca", "event")
-    links = kernel_log.of_this_job(frames, frames.message(*LINK))
-    links = links.filter(~pl.col("is_far"))
-    down = _with_columns(links, "state", "interface")
+    told = frames.message(*OF_KERNEL, *LINK)
+    links = kernel_log.of_this_job(frames, told).filter(~pl.col("is_far"))
+    links = _with_columns(links, "state", "interface", "event")
+    sick = links.filter(pl.col("message").is_in(OF_KERNEL))
+    sick = sick.with_columns(pl.col("interface").alias("hca"))
+    lines = pl.concat([lines.select(*SHARED, "event"), sick.select(*SHARED, "event")])
+    down = links.filter(pl.col("message").is_in(LINK))
     down = down.with_columns(pl.col("interface").alias("hca"))
     down = down.filter(pl.col("state").str.contains("(?i)down"))
-    reports = lines.select(*SHARED, "event")
     if frames.message(*FAILED).height:
-        down = _with_columns(down, "event").with_columns(
-            pl.lit("link down").alias("event")
-        )
-        return pl.concat([reports, down.select(*SHARED, "event")])
+        down = down.with_columns(pl.lit("link down").alias("event"))
+        return pl.concat([lines, down.select(*SHARED, "event")])
     # a port that came back, in a job that lost no transfer, was only a flap
     back = _with_columns(frames.message(*RECOVERED), "hca", "event")
     back = back.filter(pl.col("event") == "port active").select(
         "host", "hca", pl.lit("port error").alias("event")
     )
     key = ["host", "hca", "event"]
-    return reports.join(back.unique(), on=key, how="anti", nulls_equal=True)
+    return lines.join(back.unique(), on=key, how="anti", nulls_equal=True)
 
 
 def _failed(frames: Frames) -> pl.DataFrame:

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 FAMILY = "platform"
 NEEDS = (
     "kernel.",
-    "system.ps",
+    *("system.ps", "system.gpfs"),
     "collect.",
     "python.traceback",
     "python.dataloader",

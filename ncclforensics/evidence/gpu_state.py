@@ -1,4 +1,4 @@
-"""What `nvidia-smi -q` counts against a GPU: it shows a state, and not when it arose.
+"""What a vendor's tool counts against a GPU: it shows a state, and not when it arose.
 
 So it accuses no rank. Beside an Xid of the same GPU it is a witness.
 """
@@ -15,10 +15,12 @@ from ncclforensics.model.tables import SCHEMAS, without_rows
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-GPUS = ("nvidia.smi.gpu", "nvidia.smi.gpu_xml")
+GPUS = ("nvidia.smi.gpu", "nvidia.smi.gpu_xml", "amd.smi.gpu", "amd.smi.xgmi")
+NUMBERS = ("uncorrectable", "width", "width_max", "index", "xgmi")
 SHARED = ("text", "t", "rank", "host", "source", "line", "pci", "words")
 TYPES = SCHEMAS["events"] | dict.fromkeys(("pci", "words"), pl.String())
-TOLD = ("pci", "host", "rank", "words")
+WORDS = ("pci", "remap")
+TOLD = ("pci", "host", "rank", "words")  # `pci`: the address, else the number
 MOST = 4  # GPUs that are told
 
 
@@ -28,8 +30,14 @@ def defects(frames: Frames) -> pl.DataFrame:
     `rank` is the one that ran on the GPU, if the evidence shows it.
     """
     lines = frames.message(*GPUS)
-    if not {"uncorrectable", "remap", "width"} <= set(lines.columns):
+    if lines.is_empty():
         return without_rows({c: TYPES[c] for c in SHARED})
+    types = dict.fromkeys(NUMBERS, pl.Int64()) | dict.fromkeys(WORDS, pl.String())
+    lines = lines.with_columns(
+        pl.lit(None, kind).alias(name)
+        for name, kind in types.items()
+        if name not in lines.columns
+    )
     narrow = pl.col("width") < pl.col("width_max")
     count = pl.col("uncorrectable")
     parts = (
@@ -44,10 +52,12 @@ def defects(frames: Frames) -> pl.DataFrame:
                 "a PCIe link of ", pl.col("width"), " lanes, not ", pl.col("width_max")
             )
         ),
+        pl.when(pl.col("xgmi") > 0).then(pl.lit("errors of its XGMI links")),
     )
     words = pl.concat_str(parts, separator=", ", ignore_nulls=True)
     odd = lines.with_columns(words.alias("words")).filter(pl.col("words") != "")
-    return kernel_log.ranks_on(frames, odd).select(SHARED)
+    named = pl.coalesce("pci", pl.col("index").cast(pl.String()))
+    return kernel_log.ranks_on(frames, odd).with_columns(named).select(SHARED)
 
 
 def told(lines: pl.DataFrame) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 SILENT = (
     *("kernel.nfs.silent", "kernel.lustre.silent"),
     *("kernel.ceph.silent", "kernel.smb.silent"),
+    *("kernel.lnet.silent", "system.gpfs.lost"),
 )
 MOUNT = "collect.mount_silent"
 BACK = ("kernel.nfs.back", "kernel.lustre.back", "kernel.ceph.back")

@@ -170,7 +170,8 @@ class Clue:
     """What is known where nobody is accused.
 
     `text` is one sentence, "" if nothing points anywhere. Of `ranks` in all, there is a
-    line or a dump of those in `heard` and nothing of the `silent` ones. `needed` are
+    line or a dump of those in `heard` and nothing of the `silent` ones. `reporters` are
+    the hosts whose lines report a failure first, which may be its victims. `needed` are
     the files that would settle it.
     """
 
@@ -178,6 +179,7 @@ class Clue:
     ranks: int | None
     heard: tuple[int, ...]
     silent: tuple[int, ...]
+    reporters: tuple[str, ...]
     timed_out: tuple[int, ...]
     stood: tuple[Stood, ...]
     needed: tuple[str, ...]

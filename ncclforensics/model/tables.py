@@ -99,11 +99,13 @@ SCHEMAS: dict[str, Schema] = {
         **CITE,
     },
     # a recognised log line; `role` is who prints such a line, according to the grammar;
+    # `prefix` stands in front of `text` and tells who prints it, null if it does not;
     # `yearless` is the time of a stamp without a year (see parsers.logs.timestamps)
     "events": {
         "message": pl.String(),
         "role": pl.String(),
         "level": pl.String(),
+        "prefix": pl.String(),
         "text": pl.String(),
         "t": TIME,
         "yearless": TIME,

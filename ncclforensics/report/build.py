@@ -170,6 +170,7 @@ def _clue(clue: findings.Clue | None) -> c.Clue | None:
         ranks=clue.ranks,
         heard=fold_ranks(clue.heard),
         silent=fold_ranks(clue.silent),
+        reporters=_names(clue.reporters),
         timed_out=fold_ranks(clue.timed_out),
         stood=tuple(
             c.Stood(fold_ranks(s.ranks), _name(s.op), s.seq, _name(s.process_group))

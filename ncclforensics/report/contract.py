@@ -223,13 +223,15 @@ class Clue(Struct, frozen=True, forbid_unknown_fields=True):
     """What is known where nobody is accused, and which files would settle it.
 
     `text` may be "". Of `ranks` in all, there is a line or a dump of those in `heard`
-    and nothing of the `silent` ones. `stood` has the calls of most ranks first.
+    and nothing of the `silent` ones. `reporters` are the hosts whose lines report a
+    failure first; they may be its victims. `stood` has the calls of most ranks first.
     """
 
     text: str
     ranks: int | None
     heard: str
     silent: str
+    reporters: tuple[str, ...]
     timed_out: str
     stood: tuple[Stood, ...]
     needed: tuple[str, ...]

@@ -14,7 +14,7 @@ from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.timing import process_motion
 from ncclforensics.correlate.waits import roll_call
-from ncclforensics.evidence import common, external_stop, seen_places
+from ncclforensics.evidence import common, external_stop, reporters, seen_places
 from ncclforensics.model.findings import Clue, Stood
 from ncclforensics.verdict import actions
 from ncclforensics.verdict.ranking import WITNESSES
@@ -46,10 +46,12 @@ def of(frames: Frames, ranked: Ranked) -> Clue | None:
         or _of_timeouts(roll.timed_out, stood)
         or _of_stop(frames)
         or _of_looks(frames)
-        or _of_nothing(frames),
+        or _of_nothing(frames)
+        or reporters.words(frames),
         ranks=len(known) or None,
         heard=tuple(sorted(heard)),
         silent=tuple(sorted(known - heard)),
+        reporters=reporters.hosts(frames),
         timed_out=tuple(sorted(roll.timed_out)),
         stood=stood[:MOST_CALLS],
         needed=_needed(frames, ranked.suspects, known, known - heard),

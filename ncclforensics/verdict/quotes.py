@@ -3,7 +3,8 @@
 Diagnosers cite with words of their own: `SIGTERM`, `rank 3 waits in all_reduce`. Those
 are kept for the entries of dumps, which have no text. What a log says is quoted, so
 that whoever opens the file there finds it. What stands under a heading (an exception
-under `Traceback`) is quoted where it stands.
+under `Traceback`) is quoted where it stands. Where the path of a file does not tell
+whose lines it holds, a quote keeps the prefix that does.
 """
 
 from __future__ import annotations
@@ -67,7 +68,26 @@ def _swaps(frames: Frames, cites: set[Cite]) -> dict[Cite, Cite]:
             swaps[cite] = moved[place]
         elif texts and not any(cite.text in text for text in texts if cite.text):
             swaps[cite] = dataclasses.replace(cite, text=texts[0])
-    return swaps
+    return swaps | _prefixed(frames, {cite: swaps.get(cite, cite) for cite in cites})
+
+
+def _prefixed(frames: Frames, quotes: Mapping[Cite, Cite]) -> dict[Cite, Cite]:
+    """Put in front of whole messages what tells who prints them, if no path does."""
+    told = pl.any_horizontal(pl.col("rank", "host").is_not_null())
+    named = frames["sources"].filter(told).select("source")
+    asked = sorted({(cite.source, cite.line, cite.text) for cite in quotes.values()})
+    lines = (
+        pl.DataFrame(asked, {**CITE, "text": pl.String()}, orient="row")
+        .join(named, on="source", how="anti")
+        .join(frames["events"].drop_nulls("prefix"), on=[*CITE, "text"])
+        .select(*CITE, "text", "prefix")
+    )
+    ahead = {tuple(place): head for *place, head in lines.iter_rows()}
+    return {
+        cite: dataclasses.replace(now, text=head + now.text)
+        for cite, now in quotes.items()
+        if (head := ahead.get((now.source, now.line, now.text)))
+    }
 
 
 def _cites(value: object) -> Iterator[Cite]:

@@ -19,6 +19,7 @@ BROKE = {
     "ghes": "{1}[Hardware Error]: event severity: fatal",
     "lockup": "watchdog: Watchdog detected hard LOCKUP on cpu 12",
     "disk": "EXT4-fs (nvme0n1p2): Remounting filesystem read-only",
+    "oops": "BUG: kernel NULL pointer dereference, address: 0000000000000008",
 }
 CORRECTED = {
     "mce": "mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 9: 8c00004000010090",
@@ -27,6 +28,8 @@ CORRECTED = {
     "ghes": "{1}[Hardware Error]: event severity: corrected",
     "recovered": "{1}[Hardware Error]: event severity: recoverable",
     "soft": "watchdog: BUG: soft lockup - CPU#12 stuck for 22s! [python:501]",
+    "stall": "rcu: INFO: rcu_sched self-detected stall on CPU",
+    "trap": "traps: python[501] general protection fault ip:7f00 sp:7f01 error:0",
 }
 
 
@@ -103,3 +106,24 @@ def test_a_kernel_log_alone_is_of_the_host_in_question(analyzed):
     assert analysis.ranked.verdict.confidence == "likely"
     corrected = "[ 1843.305512] " + CORRECTED["edac"] + "\n"
     assert analyzed({"dmesg.txt": corrected}).ranked.verdict is None
+
+
+DECODED = {
+    "mcelog": "STATUS {} MCGSTATUS 5\n",
+    "rasdaemon": "  <...>-12 [012] 0.000029: mce_record: bank=7, status= {}, {} error\n",
+}
+
+
+@pytest.mark.parametrize("form", DECODED)
+def test_what_a_daemon_decoded_counts_as_the_kernels_own_words(analyzed, form):
+    bad = DECODED[form].format("be00000000010090", "Uncorrected")
+    good = DECODED[form].format("8c00004000010090", "Corrected")
+    job = {"job.log": JOB + timeout(0)}
+    named = analyzed(job | {"ras-gpu0002.txt": bad})
+    assert verdict(named) == ("host-fault", (1,), ("gpu0002",))
+    assert not found(analyzed(job | {"ras-gpu0002.txt": good}), "host-fault")
+
+
+def test_a_stalled_processor_alone_is_no_clean_bill_of_health(analyzed):
+    line = "[ 1843.305512] " + CORRECTED["stall"] + "\n"
+    assert analyzed({"dmesg.txt": line}).ranked.outcome == "inconclusive"

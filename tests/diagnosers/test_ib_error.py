@@ -2,6 +2,7 @@
 
 import pytest
 
+from log_lines import init, kernel, timeout
 from nccl_lines import found, info, using, warn
 
 SLUG = "ib-error"
@@ -189,6 +190,28 @@ def test_a_kernel_that_saw_the_link_go_down_names_its_host(analyzed):
     }
     (finding,) = found(analyzed(files), SLUG)
     assert finding.hosts == ("gpu0002",)
+
+
+SICK = (
+    "NETDEV WATCHDOG: eth0 (ice): transmit queue 3 timed out 5120 ms",
+    "mlx5_core 0000:18:00.0: mlx5_pci_err_detected was called",
+)
+
+
+@pytest.mark.parametrize("text", SICK)
+def test_a_card_that_fails_by_its_kernel_names_its_host_at_that_time(analyzed, text):
+    job = init(0, 2) + init(1, 2, "gpu0002") + timeout(0)
+    files = {"job.log": job, "dmesg-gpu0002.log": kernel(text, "gpu0002")}
+    (finding,) = found(analyzed(files), SLUG)
+    assert finding.hosts == ("gpu0002",)
+    files["dmesg-gpu0002.log"] = kernel(text, "gpu0002").replace("Aug 20", "Aug 2")
+    assert not found(analyzed(files), SLUG)
+
+
+def test_where_no_line_names_the_host_that_is_said(analyzed):
+    (finding,) = found(analyzed({"dmesg.txt": f"[ 1843.305512] {SICK[1]}\n"}), SLUG)
+    assert finding.hosts == ()
+    assert "a host that the lines do not name" in finding.explanation
 
 
 def test_of_queue_pairs_the_shared_gid_is_named_and_of_one_pair_nobody(analyzed):

@@ -27,6 +27,9 @@ SILENT = {
     "recovery to complete",
     "lustre evicts": "LustreError: 167-0: scratch-MDT0000-mdc-ffff8c64: This client was "
     "evicted by scratch-MDT0000; in progress operations using this service will fail.",
+    "lnet": "LNetError: 2711:0:(o2iblnd_cb.c:3420:kiblnd_check_conns()) Timed out RDMA "
+    "with 10.0.9.3@o2ib (12): c: 63, oc: 0, rc: 63",
+    "gpfs": "Lost membership in cluster scratch.cluster. Unmounting file systems.",
     "ceph": "ceph: mds0 hung",
     "smb": r"CIFS: VFS: \\storage1 has not responded in 180 seconds. Reconnecting...",
 }

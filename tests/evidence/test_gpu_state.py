@@ -1,4 +1,4 @@
-"""What nvidia-smi and DCGM count against a GPU is told, and accuses no rank."""
+"""What a vendor's tool counts against a GPU is told, and accuses no rank."""
 
 import pytest
 
@@ -107,3 +107,60 @@ def test_a_passed_test_of_dcgm_says_nothing(analyzed):
     diag = DIAG.format(result="Pass - All")
     analysis = analyzed({"job.log": JOB + timeout(0), "dcgmi-gpu0002.txt": diag})
     assert not found(analysis, "gpu-fault")
+
+
+# DCGM 4 names the GPUs below the test; the JSON is of DCGM 3, and of DCGM 4
+FOUR = (
+    "| memory_bandwidth          | {result:<46} |\n"
+    "|                           | GPU3: {result:<40} |\n"
+)
+JSON = (
+    '{{"DCGM GPU Diagnostic": {{"test_categories": [{{"category": "Hardware", "tests": '
+    '[{{"name": "GPU Memory", "results": [{{"gpu_ids": "3", "status": "{result}"}}]}}]}}'
+    "]}}}}\n"
+)
+ENTITIES = """{{
+  "DCGM Diagnostic" : {{
+    "test_categories" : [ {{ "tests" : [
+      {{ "name" : "memory", "results" : [
+        {{ "entity_group" : "GPU", "entity_id" : 2, "status" : "Pass" }},
+        {{ "entity_group" : "GPU", "entity_id" : 3, "status" : "{result}" }} ] }} ] }} ]
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("form", [FOUR, JSON, ENTITIES], ids=["four", "json", "json 4"])
+def test_every_form_of_dcgm_names_the_gpu_that_failed(analyzed, form):
+    def diagnosed(result):
+        text = form.format(result=result)
+        files = {"job.log": JOB + timeout(0), "dcgmi-gpu0002.txt": text}
+        return found(analyzed(files), "gpu-fault")
+
+    [(_, finding)] = diagnosed("Fail")
+    assert (finding.confidence, finding.devices) == ("possible", ("3",))
+    assert not diagnosed("Pass")
+
+
+AMD = "GPU: 3\n    ECC:\n        TOTAL_UNCORRECTABLE_COUNT: {count}\n"
+XGMI = "GPU[3]\t\t: XGMI Error count: {count} (what the file says)\n"
+
+
+@pytest.mark.parametrize("form", [AMD, XGMI], ids=["ecc", "xgmi"])
+def test_amds_tools_are_told_and_accuse_nobody(analyzed, form):
+    def missing(count):
+        text = form.format(count=count)
+        files = {"job.log": JOB + timeout(0), "amd-smi-gpu0002.txt": text}
+        analysis = analyzed(files)
+        assert not found(analysis, "gpu-fault")
+        said = [s for s in analysis.ranked.not_checked if s.slug == "gpu-fault"]
+        return [s.missing for s in said if "GPU 3 on gpu0002" in s.missing]
+
+    assert missing(2)
+    assert not missing(0)
+
+
+def test_a_list_of_states_alone_is_no_job(analyzed):
+    for text in (AMD.format(count=0), TEXT.format(**WELL)):
+        report = analyzed({"state.txt": text}).report
+        assert report.outcome == "inconclusive"

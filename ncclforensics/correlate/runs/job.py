@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 # programs that report on the machine: their lines need not concern the job
-MACHINE = r"^(?:kernel|nvidia)\."
+MACHINE = r"^(?:kernel|nvidia|amd)\."
+# tables of a machine's state, which anybody may have asked for at any time
+STATE = r"^(?:nvidia\.|amd\.|rdma\.ports|system\.(?:ip_json|ethtool|mtu|ps)$)"
 # printed by the last ranks of a job after the first ones have exited
 CLOSING = (
     *("nccl.socket.peer_closed", "nccl.socket.io_failed", "c10d.gloo.closed"),
@@ -125,7 +127,9 @@ def failing(frames: Frames) -> pl.DataFrame:
 
 def is_unseen(frames: Frames) -> bool:
     """Whether all evidence is of machines, or of dumps truncated before any call."""
-    lines = frames["events"].filter(~pl.col("message").str.starts_with("kernel."))
+    message = pl.col("message")
+    state = message.str.contains(STATE) & (pl.col("role") == "neutral")
+    lines = frames["events"].filter(~message.str.starts_with("kernel.") & ~state)
     cut = call_summary.dumps(frames)["cut"].fill_null(True)
     torn = bool(cut.len() and cut.all()) and not frames.has("collectives")
     own = ("collectives", "positions", "ranks")

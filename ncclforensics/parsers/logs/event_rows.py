@@ -119,6 +119,7 @@ def _at_own_line(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(
         pl.coalesce("said_line", "line").alias("line"),
         pl.coalesce("said", "text").alias("text"),
+        pl.when(pl.col("said").is_null()).then("prefix").alias("prefix"),
     )
 
 

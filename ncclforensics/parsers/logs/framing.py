@@ -28,6 +28,7 @@ from ncclforensics.parsers.logs.lines import ANSI, FILE
 UNDER_BAR = r"(\d(?:it/s|s/it)[^\]\n]{0,300}\])(\[rank\d{1,9}\]: )"
 MAX_DECORATIONS = 5  # torchrun in srun in kubectl, with a time stamp, is four
 CUT = "\x1e"
+AHEAD = 160  # bytes of a prefix; more is another program's line
 TOGETHER = 512  # lines that are framed at once, wanted or not
 # Markdown emphasis or a quotation mark in front of a whole line
 EMPHASIS = r"^(?:\*\*|`{1,3}|\")([A-Za-z\[])"
@@ -189,7 +190,8 @@ def frame(lines: pl.DataFrame) -> pl.DataFrame:
     """Split lines (`line` Int64, `raw` String) into segments.
 
     Returns a row per segment, in order: `line`, `part` (0-based within the line),
-    `raw`, `text` (the message), `speaker` (identifies the writer within the stream),
+    `raw`, `prefix` (as in `events`), `text` (the message), `speaker` (identifies the
+    writer within the stream),
     `launcher` (the same without torch's own rank prefix), `header` ("nccl", "c10",
     "python" or null), `is_record` (whether it stood in a JSON record that tells its
     rank), `level`, the columns of WHO and GROUP, `t` and `yearless` (see `timestamps`).
@@ -306,6 +308,7 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         """Whether any line has it: what none has costs as much as what all have."""
         return segments[name].null_count() < segments.height
 
+    ahead = pl.col("raw").str.strip_suffix(pl.col("text"))
     segments = segments.with_columns(pl.col("text").str.extract(_TAG).alias("tag"))
     segments = _teed(segments)
     pod = pl.coalesce("pod", "told_pod", "label_pod")
@@ -338,6 +341,8 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         "group_rank": number("pg_rank"),
     }
     is_record = pl.col("told_rank").is_not_null()
+    tells = pl.any_horizontal(who[c].is_not_null() for c in ("rank", "host", "task"))
+    is_ahead = (ahead != pl.col("raw")) & ahead.str.len_bytes().is_between(1, AHEAD)
     labels = pl.col("labels")
     segments = segments.with_columns(
         (labels.str.extract(label) if printed("labels") else labels).alias(name)
@@ -347,6 +352,7 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         "line",
         "part",
         "raw",
+        pl.when(tells & is_ahead).then(ahead).alias("prefix"),
         "text",
         pl.concat_str(_SPEAKERS, separator="|", ignore_nulls=True).alias("speaker"),
         pl.concat_str(_LAUNCHERS, separator="|", ignore_nulls=True).alias("launcher"),

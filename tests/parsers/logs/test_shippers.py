@@ -235,7 +235,7 @@ def test_the_job_reads_as_if_its_lines_stood_bare(analyzed, told, where):
     if "[rank1]" not in str(told):
         return
     cites = analysis.ranked.verdict.evidence
-    raised = [c.line for c in cites if c.text.startswith("ValueError")]
+    raised = [c.line for c in cites if "ValueError: " in c.text]
     lines = (told.encode() if isinstance(told, str) else told).split(b"\n")
     stands = [n for n, line in enumerate(lines, 1) if b"ValueError: " in line]
     # an export on one line has no other
