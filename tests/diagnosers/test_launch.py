@@ -519,7 +519,10 @@ def test_whose_launcher_is_not_found_is_whom_the_others_wait_for(analyzed):
     found = analyzed({**waiting, "gpu0003.log": NOT_FOUND}).ranked.verdict
     assert (found.slug, found.confidence) == ("rendezvous-failed", "certain")
     assert (found.hosts, "torchrun" in found.headline) == (("gpu0003",), True)
-    # the same words where the agent did start later
+
+
+def test_where_the_agent_started_in_spite_of_it_nobody_is_named(analyzed):
+    waiting = {f"gpu000{n}.log": AGENT for n in (1, 2)}
     found = analyzed({**waiting, "gpu0002.log": NOT_FOUND + AGENT}).ranked.verdict
     assert "torchrun" not in found.headline
 
