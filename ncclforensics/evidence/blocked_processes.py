@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.findings import Cite
     from ncclforensics.model.frames import Frames
 
-HUNG = "kernel.hung_task"
+HUNG, LISTED = "kernel.hung_task", "system.ps"
 BETWEEN = ("process", "gpu", "network")  # kinds of looks
 STOPPED = {"T": "stopped by a signal", "t": "held by a debugger"}
 
@@ -34,11 +34,35 @@ def stopped(frames: Frames) -> pl.DataFrame:
 
     Wherever such a rank was, it does not go on: not even in the call of its peers.
     """
-    told = alive.seen(frames)
-    if told.is_empty():
+    told, by_ps = alive.seen(frames), listed(frames)
+    parts = [f.filter(pl.col("state") == "T") for f in (told, by_ps) if "state" in f]
+    if not parts:
         return told
-    lines = told.filter(pl.col("state") == "T")
-    return lines if lines.height < told.height else lines.clear()
+    lines = pl.concat(parts, how="diagonal_relaxed").drop_nulls("rank")
+    lines = lines.unique("rank", keep="first", maintain_order=True)
+    many = max(told.height, frames["ranks"].height)
+    return lines if lines.height < many else lines.clear()
+
+
+def listed(frames: Frames) -> pl.DataFrame:
+    """Return the processes that `ps` shows as unable to go on, a row and line of each.
+
+    With the ranks of their pids, as far as a pid is of one rank only.
+    """
+    lines = frames.message(LISTED)
+    if not {"file_system", "process_line"} <= set(lines.columns):
+        return lines
+    owners = frames["ranks"].select("pid", pl.col("rank").alias("_rank")).drop_nulls()
+    one = owners.unique("pid", keep="none")
+    return (
+        lines.join(one, on="pid", how="left", maintain_order="left")
+        .with_columns(
+            pl.coalesce("rank", "_rank").alias("rank"),
+            pl.col("process_line").alias("text"),
+            (pl.col("line") + pl.col("below")).alias("line"),
+        )
+        .drop_nulls("process_line")
+    )
 
 
 def words(frames: Frames, ranks: Iterable[int]) -> str:
@@ -93,8 +117,10 @@ def cites(frames: Frames, ranks: Iterable[int]) -> tuple[Cite, ...]:
 
 
 def _looked(frames: Frames, ranks: list[int]) -> pl.DataFrame:
-    """Return the processes of `ranks` as `collect` saw them last."""
+    """Return the processes of `ranks` as `collect` saw them last, or `ps`, stopped."""
     told = alive.seen(frames)
     if told.is_empty():
+        told = stopped(frames)
+    if "state" not in told.columns:
         return told.with_columns(pl.lit(None, pl.String).alias("state"))
     return told.filter(pl.col("rank").is_in(ranks))

@@ -13,7 +13,7 @@ import polars as pl
 
 from ncclforensics.correlate.exits import alive, exit_records
 from ncclforensics.correlate.timing.duplicate_files import LEAST_MS
-from ncclforensics.evidence import exceptions, kernel_log
+from ncclforensics.evidence import blocked_processes, exceptions, kernel_log
 from ncclforensics.model.tables import CITE, SCHEMAS
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ SILENT = (
 MOUNT = "collect.mount_silent"
 BACK = ("kernel.nfs.back", "kernel.lustre.back", "kernel.ceph.back")
 EVICTED = "This client was evicted by "
-HUNG, LISTED = "kernel.hung_task", "system.ps"
+HUNG, LISTED = blocked_processes.HUNG, blocked_processes.LISTED
 LOCAL = "a local disk"
 OURS = rf"{exit_records.OURS}|(?:^|/)python[\d.]*(?: |$)"  # a name, or a command
 # errors that only a file server or an object store causes
@@ -82,7 +82,7 @@ def blocked(frames: Frames) -> pl.DataFrame:
     `t` is when the wait began, as far as the kernel tells.
     """
     hung = kernel_log.of_this_job(frames, frames.message(HUNG))
-    parts = [_in_columns(_listed(frames))]
+    parts = [_in_columns(blocked_processes.listed(frames))]
     if "file_system" in hung.columns:
         waited = pl.duration(seconds="seconds")
         began = hung.with_columns(pl.col("t") - waited).filter(~pl.col("is_far"))
@@ -123,24 +123,6 @@ def gave_up(frames: Frames) -> pl.DataFrame:
     is_loader = pl.col("text").str.contains(LOADER_SAYS)
     return raised.with_columns(is_loader.alias("is_loader")).filter(
         pl.col("is_loader") | pl.col("text").str.contains(ANSWERLESS)
-    )
-
-
-def _listed(frames: Frames) -> pl.DataFrame:
-    """Return the processes in state D that `ps` shows, with the ranks of their pids."""
-    lines = frames.message(LISTED)
-    if not {"file_system", "process_line"} <= set(lines.columns):
-        return lines
-    owners = frames["ranks"].select("pid", pl.col("rank").alias("_rank")).drop_nulls()
-    one = owners.unique("pid", keep="none")
-    return (
-        lines.join(one, on="pid", how="left", maintain_order="left")
-        .with_columns(
-            pl.coalesce("rank", "_rank").alias("rank"),
-            pl.col("process_line").alias("text"),
-            (pl.col("line") + pl.col("below")).alias("line"),
-        )
-        .drop_nulls("process_line")
     )
 
 

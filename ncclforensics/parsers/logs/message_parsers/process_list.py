@@ -3,8 +3,9 @@
     PID STAT WCHAN                            COMMAND
   41018 Ds   request_wait_answer              /opt/venv/bin/python3 -u train.py
 
-Only processes in state D are read: they wait for a device or a server, and no signal
-reaches them. The columns may come in any order; the command is the last one.
+Only processes that cannot go on are read: those in state D wait for a device or a
+server, and no signal reaches them; those in state T were stopped by one. The columns
+may come in any order; the command is the last one.
 """
 
 from __future__ import annotations
@@ -14,14 +15,18 @@ import re
 from ncclforensics.parsers.logs.message_parsers.call_trace import file_system
 from ncclforensics.parsers.logs.message_parsers.limits import capped
 
-COLUMNS = ("pid", "name", "file_system", "waits_at", "below", "process_line")
+COLUMNS = (
+    *("pid", "state", "name", "file_system", "waits_at"),
+    *("below", "process_line"),
+)
 KINDS = {"below": "int"}
 _PID = re.compile(r"[0-9]{1,10}$")
 _STATES = ("STAT", "S")
+STANDS = ("D", "T")
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return a row `pid name file_system waits_at` per process in state D.
+    """Return a row `pid state name file_system waits_at` per process in state D or T.
 
     `file_system` is null if the function is of none. `below` is its distance in lines
     from the column names, and `process_line` the line as printed.
@@ -37,10 +42,11 @@ def parse(text: str) -> list[dict[str, object]]:
         told = dict(zip(names, values, strict=False))
         if len(values) < len(names) or not _PID.match(told["PID"]):
             break
-        if told[state].startswith("D"):
+        if told[state].startswith(STANDS):
             rows.append(
                 {
                     "pid": int(told["PID"]),
+                    "state": told[state][0],
                     "name": values[-1],
                     "file_system": file_system(told["WCHAN"]),
                     "waits_at": told["WCHAN"],

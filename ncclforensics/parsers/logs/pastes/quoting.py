@@ -27,6 +27,7 @@ NUMBERS = tuple(
 )
 NEARLY_ALL = 0.95
 GREP = r"^(\d{1,7})[:-]"
+PROCESSES = r"^\s*PID\s"
 
 
 def may_be() -> pl.Expr:
@@ -74,7 +75,12 @@ def _mark(raw: pl.Series) -> str | None:
 
 
 def _numbers(said: pl.Series) -> str | None:
-    """Return the pattern of line numbers, None if these are none."""
+    """Return the pattern of line numbers, None if these are none.
+
+    A column of processes is no line number, though they may have been started at once.
+    """
+    if said.str.contains(PROCESSES).any():
+        return None
     for form in (*NUMBERS, GREP):
         number = said.str.extract(form).cast(pl.Int64, strict=False).drop_nulls()
         share = NEARLY_ALL if form is NUMBERS[0] else MOST

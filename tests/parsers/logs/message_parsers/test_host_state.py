@@ -40,6 +40,12 @@ def test_ps_tells_who_is_in_state_d_whatever_the_order_of_its_columns():
     assert row["below"] == 1
 
 
+def test_ps_tells_who_was_stopped():
+    text = "PID STAT WCHAN CMD\n41 Tsl do_signal_stop python\n42 Ssl futex python\n"
+    [row] = process_list.parse(text)
+    assert (row["pid"], row["state"], row["file_system"]) == (41, "T", None)
+
+
 @pytest.mark.parametrize("text", ["PID CMD\n41 python\n", "PID STAT WCHAN CMD\n", ""])
 def test_ps_without_these_columns_or_rows_tells_nothing(text):
     assert not process_list.parse(text)
