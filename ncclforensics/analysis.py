@@ -153,10 +153,11 @@ def _read_whose(ranked: Ranked, frames: Frames) -> frozenset[int] | None:
     ):
         return frozenset(verdict.ranks) or None
     if verdict is not None:
-        return frozenset() if verdict.slug == "timeout-masking" else None
+        return frozenset() if verdict.slug in OPEN else None
     return frozenset() if "victim" in frames["events"]["role"] else None
 
 
+OPEN = ("timeout-masking", "stuck-in-collective")  # nobody is named
 MAY_HAVE_LEFT = (
     *("missing-rank", "rank-conditional-collective", "call-order-deadlock"),
     *("collective-mismatch", "shape-mismatch"),

@@ -93,12 +93,12 @@ def hosts_of(frames: Frames, ranks: Iterable[int]) -> tuple[str, ...]:
 def ranks_on(frames: Frames, hosts: Iterable[str]) -> tuple[int, ...]:
     """Return the global ranks of some hosts, as far as they are known.
 
-    Of a host that no rank names it is the one block that the other hosts leave over.
+    Of one host it is the whole block that the other hosts leave to it.
     """
     named = list(hosts)
     mine = frames["ranks"].filter(pl.col("host").is_in(named))
-    left = host_blocks.ranks_on(frames, named[0]) if len(named) == 1 else ()
-    return numbers(mine["rank"]) or left
+    block = host_blocks.ranks_on(frames, named[0]) if len(named) == 1 else ()
+    return block or numbers(mine["rank"])
 
 
 def speakers(frames: Frames, lines: pl.DataFrame) -> str:

@@ -125,6 +125,12 @@ class Case:
         """Return the ranks that logged work of their own while others waited."""
         return roll_call.call(self.frames).working
 
+    def late_at_work(self, number: int) -> tuple[int, ...]:
+        """Return the ranks in a call that logged other work late in its wait."""
+        waiting = {*self.calls[number]["waiting"]}
+        late = waiting & self.working
+        return tuple(sorted(late)) if late < waiting else ()
+
     @cached_property
     def ended(self) -> frozenset[int]:
         """Return the ranks that exited normally."""

@@ -250,7 +250,7 @@ def _replayed(case: Case, end: End, story: Story, apart: set[int]) -> Story:
 
 def _is_late(case: Case, end: End) -> bool:
     """Whether a rank came to a call of an end after the call's timeout."""
-    return any(number in case.late for number in end.calls)
+    return any(n in case.late or case.late_at_work(n) for n in end.calls)
 
 
 # classes whose stories end the call itself, and those that allow idle ranks

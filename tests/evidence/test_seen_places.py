@@ -205,6 +205,24 @@ def test_ranks_that_run_at_one_line_do_not_wait(analyzed):
     assert analyzed(files).ranked.verdict is None
 
 
+@pytest.mark.parametrize(
+    ("file", "named"), [("torch/nn/utils/clip_grad.py:36", [3]), ("kernels.py:36", [])]
+)
+def test_a_host_may_spin_for_a_result_of_its_gpu_in_code_of_torch(
+    analyzed, file, named
+):
+    """It reads a norm, which the gradients' all_reduce has to finish before."""
+    files = {
+        name: text.replace("(idle)", "(active)").replace(
+            "    step (train.py:40)", f"    clip ({file})\n    step (train.py:40)"
+        )
+        for name, text in idle(40, 40, 40, 52).items()
+    }
+    analysis = analyzed(files)
+    assert [s.rank for s in analysis.ranked.suspects] == named
+    assert (analysis.ranked.outcome == "no-failure") == (not named)
+
+
 COMPILES = (
     "    Popen.wait (subprocess.py:1264)\n    compile_kernel (kernels.py:19)\n"
     "    step (train.py:40)\n"

@@ -36,6 +36,7 @@ def unlisted(frames: Frames) -> tuple[tuple[int, ...], frozenset[int]]:
     failing = frames["events"].filter(pl.col("role").is_in(FAILING))
     noisy = exit_records.ranks_of(failing)
     known = exit_records.ranks_of(frames["ranks"]) | _between(frames)
+    known -= _on_other_hosts(frames, failed)
     ranks = tuple(sorted(known - listed - noisy - agent_processes.lived(frames)))
     # an entry without a code lost lines; the entry after it may be lost entirely
     lost = failed["rank"].null_count() or failed["code"].null_count()
@@ -44,6 +45,14 @@ def unlisted(frames: Frames) -> tuple[tuple[int, ...], frozenset[int]]:
     told = len(ranks) < len(listed) or _are_told(frames)
     whole = len(listed | {*ranks}) == len(known)
     return (ranks if told and whole and noisy else ()), listed
+
+
+def _on_other_hosts(frames: Frames, failed: pl.DataFrame) -> frozenset[int]:
+    """Return the ranks on hosts of which no agent lists anything; it may be gone."""
+    listing = failed["host"].drop_nulls().unique()
+    placed = frames["ranks"].drop_nulls("host")
+    elsewhere = ~pl.col("host").is_in(listing.implode())
+    return exit_records.ranks_of(placed.filter(elsewhere & pl.lit(listing.len() > 0)))
 
 
 def only_host(frames: Frames) -> tuple[str, ...]:

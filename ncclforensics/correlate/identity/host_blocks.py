@@ -33,17 +33,20 @@ def left_over(
 
 
 def ranks_on(frames: Frames, host: str) -> tuple[int, ...]:
-    """Return the only block of ranks that no other host holds, for a host without any.
+    """Return the block of ranks that a host must hold, where all others hold equal ones.
 
-    Empty if the host has ranks, or if several blocks are left over.
+    It is the one of its known ranks, or the only one that is left over for a host
+    without any. Empty if nothing tells, or if the host's ranks are no part of a block.
     """
     placed = frames["ranks"].drop_nulls(["host", "rank"])
-    if host in placed["host"]:
-        return ()
-    hosts = [frozenset(some) for some in placed.group_by("host").agg("rank")["rank"]]
-    lost = world.ranks(frames) - {*placed["rank"]}
+    own = {*placed.filter(pl.col("host") == host)["rank"]}
+    others = placed.filter(pl.col("host") != host)
+    hosts = [frozenset(some) for some in others.group_by("host").agg("rank")["rank"]]
+    lost = world.ranks(frames) - {*others["rank"]}
     blocks = left_over(hosts, lost)
-    return tuple(sorted(lost)) if blocks == [lost] else ()
+    mine = [b for b in blocks if own <= b] if own else blocks
+    fits = len(mine) == 1 and (own or mine == [lost])
+    return tuple(sorted(mine[0])) if fits else ()
 
 
 def home(frames: Frames, ranks: Collection[int]) -> tuple[str, ...]:

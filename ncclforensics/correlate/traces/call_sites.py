@@ -164,17 +164,20 @@ def looked(frames: Frames) -> pl.DataFrame:
     seen = process_stacks.looks(frames)
     who = ("rank", "host", "pid", "t", "op", "is_active")
     leaves = code_places.may_be_in_cpp().alias("in_cpp")
-    told = _told(seen, *(pl.col(c).first() for c in who), leaves)
+    spins = code_places.in_torch_itself().alias("spins")
+    told = _told(seen, *(pl.col(c).first() for c in who), leaves, spins)
     known = (pl.col("op").is_not_null() | pl.col("synchronizes")).any()
     if told.select(known).item():
-        return told.drop("in_cpp")
-    # calls made in C++ leave no frame: a line at which most ranks stand idle is one
+        return told.drop("in_cpp", "spins")
+    # calls made in C++ leave no frame: a line at which most ranks stand idle is one, or
+    # at which torch reads a result of their GPUs, for which a host may spin
     many = pl.col("rank").n_unique().over(SITE)
     most = (many >= FEWEST) & (many >= MOST * pl.col("rank").n_unique())
-    idle = ~pl.col("is_active").fill_null(True) & pl.col("in_cpp")
+    idle = pl.col("spins") | ~pl.col("is_active").fill_null(True)
+    idle &= pl.col("in_cpp")
     return told.with_columns(
         (most & idle & pl.col("file").is_not_null()).alias("synchronizes")
-    ).drop("in_cpp")
+    ).drop("in_cpp", "spins")
 
 
 def _failed(frames: Frames) -> pl.DataFrame:

@@ -122,6 +122,12 @@ def may_be_in_cpp() -> pl.Expr:
     return inside.fill_null(True) & linked
 
 
+def in_torch_itself() -> pl.Expr:
+    """Whether the innermost frame of Python is torch's own, of any of its modules."""
+    innermost = pl.col("file").filter(is_python()).first()
+    return innermost.str.contains(TORCH).fill_null(False)
+
+
 def places() -> list[pl.Expr]:
     """Return frames to tell a stack by, the best first; the innermost of each counts.
 

@@ -147,6 +147,9 @@ def is_changed_by(frames: Frames, said: pl.DataFrame) -> bool:
     undated = pl.col("t").is_null() & pl.col("yearless").is_not_null()
     if said.filter(pl.col("rank").is_null() | undated).height:
         return True
+    # they tell the year of lines that have none
+    if said["t"].null_count() < said.height and frames["events"].filter(undated).height:
+        return True
     events = pl.concat([frames["events"], said], how="diagonal_relaxed")
     more = Frames({**frames.tables, "events": events}, frames.messages)
     before, after = call(frames), call(more)

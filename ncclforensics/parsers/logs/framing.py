@@ -82,6 +82,9 @@ DECORATIONS = {
     r"(?: (?:TP(?P<sglang_rank>\d{1,5})|(?:DP|PP)\d{1,5} TP\d{1,5})(?: EP\d{1,5})?)?"
     # Hydra: `[2026-11-20 10:00:00,123][train][INFO] - `
     r"(?:\]?(?: \|(?: [A-Z]+ +\|)? |[ :]|$)|\])",
+    # Python's logging with `[%m/%d %H:%M:%S]`; rich adds the year in two digits
+    "month_day": r"\[(?P<md>\d\d/\d\d)(?:/\d\d)? (?P<md_hms>\d\d:\d\d:\d\d)"
+    r"(?:[.,]\d{1,9})?\] ?",
     # Kaggle: seconds since the notebook started, and the line number
     "kaggle": r"\d{1,7}\.\d{1,3}s[ \t]+(?:\d{1,7}[ \t]+)?",
     # what `prefix_habits` makes of a host in front of each line
@@ -149,6 +152,8 @@ _SAYS = (
     "sys_host",
     "ctime",
     "iso_t",
+    "md",
+    "md_hms",
     "step_host",
     "any_host",
     "worker",
@@ -363,5 +368,8 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         *(who[name].alias(name) for name in WHO),
         *(group[name].alias(name) for name in GROUP),
         timestamps.absolute(*filter(printed, STAMPS)).alias("t"),
-        timestamps.yearless("head_md", "head_hms", "sys_t").alias("yearless"),
+        pl.coalesce(
+            timestamps.yearless("head_md", "head_hms", "sys_t"),
+            timestamps.yearless("md", "md_hms", "sys_t"),
+        ).alias("yearless"),
     )

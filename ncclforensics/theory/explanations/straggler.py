@@ -17,15 +17,19 @@ if TYPE_CHECKING:
 def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame the ranks that joined a call of the end later than its timeout."""
     for number in end.calls:
-        if number not in case.late:
-            continue
         call = case.calls[number]
-        ranks = common.numbers(case.late[number]["rank"])
+        if number in case.late:
+            ranks, what = common.numbers(case.late[number]["rank"]), ""
+        else:
+            ranks, what = case.late_at_work(number), "at work"
+        if not ranks:
+            continue
         came = sum(len(call[state] or ()) for state in CAME)
         yield Story(
             "straggler",
             ranks,
             call,
+            what=what,
             costs=(
                 ("straggler", 1.0),
                 *culprits(case, ranks),

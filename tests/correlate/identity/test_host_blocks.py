@@ -42,3 +42,11 @@ def test_the_block_that_is_left_over_is_of_the_host_without_ranks():
 )
 def test_else_nobody_knows_its_host(placed, files, ranks):
     assert host_blocks.home(frames(placed, files=files), ranks) == ()
+
+
+@pytest.mark.parametrize(("own", "block"), [([4], (4, 5)), ([4, 5], (4, 5)), ([3], ())])
+def test_a_host_of_which_some_ranks_are_known_holds_their_block(own, block):
+    """Its other ranks left nothing; rank 3 is on another host's place."""
+    placed = {"a": [0, 1], "b": [2, 3] if own != [3] else [2], "d": [6, 7]}
+    known = frames({**placed, "c": own})
+    assert host_blocks.ranks_on(known, "c") == block

@@ -92,6 +92,30 @@ def test_who_logs_work_when_all_others_have_given_up_did_not_wait(analyzed):
     assert any(s == "rank3.log" and "shard 36" in text for s, text in cited)
 
 
+HELD = (
+    "[rank{0}]:[E820 {1}.000000001 ProcessGroupNCCL.cpp:2271] [PG ID 0 PG GUID 0"
+    "(default_pg) Rank {0}]  failure detected by watchdog at work sequence id: 7 PG "
+    "status: last enqueued work: 9, last completed work: 6\n"
+)
+
+
+@pytest.mark.parametrize(("last", "slug"), [(40, "straggler"), (8, None)])
+def test_who_joined_when_the_others_had_given_up_is_late_by_its_own_log(
+    analyzed, last, slug
+):
+    """Its watchdog shows that it is in the call; its lines, since when it is not."""
+    at = "10:10:00"
+    logs = {f"rank{r}.log": timeout(r) + HELD.format(r, at) for r in range(3)}
+    text = "".join(
+        f"2026-08-20 {9 + (50 + n) // 60:02}:{(50 + n) % 60:02}:00,000 INFO shard {n}\n"
+        for n in range(0, last, 2)
+    )
+    logs["rank3.log"] = text + HELD.format(3, "10:40:41")
+    found = analyzed(logs).ranked.verdict
+    named = (found.slug, found.ranks) if found and found.ranks else (None, ())
+    assert named == ((slug, (3,)) if slug else (None, ()))
+
+
 def test_who_logged_nothing_since_may_have_waited_as_long(analyzed):
     assert named(analyzed(timed(last=8, ended=41))) == OPEN
 

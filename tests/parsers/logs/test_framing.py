@@ -73,6 +73,15 @@ def test_every_c10_header_is_taken_off(line, rank):
     assert (told["header"], told["text"], told["rank"]) == ("c10", "stuck", rank)
 
 
+@pytest.mark.parametrize("year", ["", "/26"])
+def test_logging_and_rich_stamp_lines_by_month_and_day(year):
+    told = only(f"[06/21{year} 10:25:10][rank 17] index map is ready")
+    assert told["yearless"] == datetime(1972, 6, 21, 10, 25, 10, tzinfo=UTC)
+    assert (told["rank"], told["text"]) == (17, "[rank 17] index map is ready")
+    # that is no date
+    assert only("[3/4 10:25:10] shards")["yearless"] is None
+
+
 @pytest.mark.parametrize(
     ("stamp", "month", "day"), [("E602", 6, 2), ("E1120", 11, 20), ("E111", 1, 11)]
 )
