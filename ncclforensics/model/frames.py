@@ -251,8 +251,7 @@ def once_if_empty(*, decided_by: int | None = None) -> Callable[[Question], Ques
 
         @wraps(ask)
         def answer(*given: Any, **more: Any) -> Any:
-            first = (g for g in given[:decided_by] if isinstance(g, PLAIN))
-            if not all(frame.is_empty() for frame in first):
+            if not are_empty(given[:decided_by]):
                 return ask(*given, **more)
             key = tuple(map(_shape, (*given, *more.values())))
             if key not in known:
@@ -262,6 +261,11 @@ def once_if_empty(*, decided_by: int | None = None) -> Callable[[Question], Ques
         return cast("Question", answer)
 
     return kept
+
+
+def are_empty(given: Iterable[object]) -> bool:
+    """Whether no frame and no series among some arguments has rows."""
+    return all(frame.is_empty() for frame in given if isinstance(frame, PLAIN))
 
 
 def _shape(given: object) -> object:
