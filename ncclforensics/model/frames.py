@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 Question = TypeVar("Question", bound="Callable[..., Any]")
 PLAIN = (pl.DataFrame, pl.Series)
+MOST_KEPT = 4096  # lines of messages, put together; a copy of many takes memory
 QUOTED = {
     "source": pl.String(),
     "line": pl.Int64(),
@@ -150,9 +151,12 @@ class Frames:
         line, the frame has the columns of `events` and no rows.
         """
         known = _answers.setdefault(self, {})
-        if ids not in known:
-            known[ids] = self._together(ids), set()
-        told: pl.DataFrame = known[ids][0]
+        if ids in known:
+            kept: pl.DataFrame = known[ids][0]
+            return kept
+        told = self._together(ids)
+        if told.height <= MOST_KEPT:
+            known[ids] = told, set()
         return told
 
     def _together(self, ids: tuple[str, ...]) -> pl.DataFrame:
