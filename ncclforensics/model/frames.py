@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 Question = TypeVar("Question", bound="Callable[..., Any]")
 PLAIN = (pl.DataFrame, pl.Series)
+MOST_KEPT = 4096  # lines of messages, put together; a copy of many takes memory
 QUOTED = {
     "source": pl.String(),
     "line": pl.Int64(),
@@ -150,9 +151,12 @@ class Frames:
         line, the frame has the columns of `events` and no rows.
         """
         known = _answers.setdefault(self, {})
-        if ids not in known:
-            known[ids] = self._together(ids), set()
-        told: pl.DataFrame = known[ids][0]
+        if ids in known:
+            kept: pl.DataFrame = known[ids][0]
+            return kept
+        told = self._together(ids)
+        if told.height <= MOST_KEPT:
+            known[ids] = told, set()
         return told
 
     def _together(self, ids: tuple[str, ...]) -> pl.DataFrame:
@@ -251,8 +255,7 @@ def once_if_empty(*, decided_by: int | None = None) -> Callable[[Question], Ques
 
         @wraps(ask)
         def answer(*given: Any, **more: Any) -> Any:
-            first = (g for g in given[:decided_by] if isinstance(g, PLAIN))
-            if not all(frame.is_empty() for frame in first):
+            if not are_empty(given[:decided_by]):
                 return ask(*given, **more)
             key = tuple(map(_shape, (*given, *more.values())))
             if key not in known:
@@ -262,6 +265,11 @@ def once_if_empty(*, decided_by: int | None = None) -> Callable[[Question], Ques
         return cast("Question", answer)
 
     return kept
+
+
+def are_empty(given: Iterable[object]) -> bool:
+    """Whether no frame and no series among some arguments has rows."""
+    return all(frame.is_empty() for frame in given if isinstance(frame, PLAIN))
 
 
 def _shape(given: object) -> object:

@@ -30,11 +30,18 @@ def limited():
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
 
+# nor would the bytecode of a module fit, and half of it would break later imports
+LIMITED = {
+    "preexec_fn": limited,
+    "env": os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+}
+
+
 @pytest.mark.parametrize("suffix", [".html", ".md", ".json", ".zip"])
 def test_a_report_that_does_not_fit_leaves_the_old_one_and_no_part(tmp_path, suffix):
     file = tmp_path / f"report{suffix}"
     file.write_text("the old one")
-    done = run("report", HUNG, "-q", "--force", "-o", file, preexec_fn=limited)
+    done = run("report", HUNG, "-q", "--force", "-o", file, **LIMITED)
     assert done.returncode == 2
     assert done.stderr == (
         f"ncclforensics: error: {file} cannot be written: File too large\n"
@@ -44,7 +51,7 @@ def test_a_report_that_does_not_fit_leaves_the_old_one_and_no_part(tmp_path, suf
 
 
 def test_an_export_that_does_not_fit_is_said(tmp_path):
-    done = run("export", HUNG, "-q", "-o", tmp_path / "frames", preexec_fn=limited)
+    done = run("export", HUNG, "-q", "-o", tmp_path / "frames", **LIMITED)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "cannot be written: File too large" in done.stderr

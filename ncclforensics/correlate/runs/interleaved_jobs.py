@@ -56,6 +56,8 @@ def _on_two_hosts(frames: Frames) -> str:
     attempt = pl.col("attempt")
     current = attempt.is_null() | (attempt == attempt.max().over("rank"))
     for names in (nccl.drop_nulls(PROCESS)["host"], exits["host"].drop_nulls()):
+        if names.is_empty():
+            continue
         known = claims.filter(current & pl.col("host").is_in(names.unique().implode()))
         of = known.group_by("rank").agg(pl.col("host").unique().sort())
         twice = of.filter(pl.col("host").list.len() > 1).sort("rank")
@@ -147,6 +149,8 @@ def _to_and_fro(frames: Frames) -> str:
     key = ["source", "rank"]
     of_nccl = events.filter(pl.col("message").str.starts_with("nccl."))
     for lines, clock in ((events, "yearless"), (of_nccl, "t")):
+        if lines.height - lines[clock].null_count() < 3:  # too few to go back twice
+            continue
         back = pl.col(clock).diff().over(key) < -APART
         often = lines.drop_nulls(clock).filter(back).group_by(key).len()
         for rank in often.filter(pl.col("len") > 1).sort(key)["rank"].head(1):

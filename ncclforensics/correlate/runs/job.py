@@ -74,14 +74,10 @@ def facts(frames: Frames, world_size: int | None = None) -> dict[str, object]:
     `ranks_seen` is a count, `hosts` a sorted list; `torch_version` is always None. A
     given `world_size` overrides that of the evidence.
     """
-    ranks = frames["ranks"]
-    hosts = ranks["host"].drop_nulls().unique().sort().to_list()
-    if not hosts:
-        hosts = frames["events"]["host"].drop_nulls().unique().sort().to_list()
     return {
         "world_size": world_size or _world_size(frames),
-        "ranks_seen": ranks.height,
-        "hosts": hosts,
+        "ranks_seen": frames["ranks"].height,
+        "hosts": [*_hosts(frames)],
         "nccl_version": _one(frames, "nccl.version", "version"),
         "torch_version": None,
         "launcher": _launcher(frames),
@@ -309,6 +305,15 @@ def ended_in_order(frames: Frames) -> bool:
     return open_.is_empty() and isinstance(size, int) and gone.height >= size
 
 
+@remembered
+def _hosts(frames: Frames) -> tuple[str, ...]:
+    """Return the hosts of the ranks, or those that lines name if these have none."""
+    hosts = frames["ranks"]["host"].drop_nulls()
+    hosts = hosts if hosts.len() else frames["events"]["host"].drop_nulls()
+    return (*hosts.unique().sort(),)
+
+
+@remembered
 def _world_size(frames: Frames) -> int | None:
     """Return the size of the largest group in the evidence.
 

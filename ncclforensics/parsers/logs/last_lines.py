@@ -46,6 +46,8 @@ def last(source: Source, end: int | None) -> tuple[int, str] | None:
             lines = _tail(stream, end)
     except (OSError, EOFError, ValueError):
         return None
+    if lines.is_empty():
+        return None
     framed = framing.frame(shortened(lines)[0]).filter(_HAS_TEXT)
     return next(framed.tail(1).select("line", "text").iter_rows(), None)
 

@@ -99,6 +99,7 @@ OTHER = st.one_of(
 KEYS = ["record_id", "pg_id", "collective_seq_id", "time_created_ns", "state", "frames"]
 
 
+@pytest.mark.usefixtures("trusted")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(
     pickler=st.sampled_from(PICKLERS),
