@@ -332,7 +332,7 @@ def test_no_blank_stands_in_the_place_of_a_line_of_code():
     assert restored([part.rstrip() for part in cut(at, log)]) == log
 
 
-def test_one_indented_rest_is_enough_and_carets_are_none():
+def test_carets_are_no_indented_rest():
     under = " " * 11 + "^" * 20
     log = [*LOG[1:5], under, "[rank0]: it ends here"]
     broken = [*filled(110, log[:4], subsequent_indent=" " * 11), *log[4:]]

@@ -189,15 +189,14 @@ def _how(broken: pl.DataFrame, width: int, indent: int) -> Wrap:
     return Wrap(width, column and not indent, indent, 0 if blanks else TRIMMED)
 
 
-def _all_begin(told: pl.DataFrame, breaks: pl.Series, indent: int) -> bool:
+def _all_begin(told: pl.DataFrame, breaks: pl.Series) -> bool:
     """Whether one break is enough: it goes on in the middle, all else begins anew.
 
     What goes on is no message by itself.
     """
     below = breaks.shift(1, fill_value=False)
     others = told["raw"].filter(~below & told["raw"].str.contains(r"\S"))
-    rest = told["below"].str.slice(indent)
-    open_ = told["raw"].str.contains(_OPEN) | rest.str.contains(_MIDDLE)
+    open_ = told["raw"].str.contains(_OPEN) | told["below"].str.contains(_MIDDLE)
     if not others.str.contains(BEGINS).all() or not open_.filter(breaks).all():
         return False
     rests = framing.frame(told.filter(below).select("line", "raw"))
