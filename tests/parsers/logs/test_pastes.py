@@ -335,6 +335,6 @@ def test_no_blank_stands_in_the_place_of_a_line_of_code():
 def test_carets_are_no_indented_rest():
     under = " " * 11 + "^" * 20
     log = [*LOG[1:5], under, "[rank0]: it ends here"]
-    broken = [*filled(110, log[:4], subsequent_indent=" " * 11), *log[4:]]
+    broken = [*filled(80, log[:4], subsequent_indent=" " * 11), *log[4:]]
     assert len(broken) > len(log)
     assert restored(broken) == log

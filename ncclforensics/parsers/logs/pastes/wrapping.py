@@ -65,9 +65,7 @@ def found(lines: pl.DataFrame) -> Wrap | None:
         many = int(breaks.sum())
         if not many or not _leave_rests(told, breaks, width):
             continue
-        enough = many >= max(LEAST, SHARE * lines.height) or _all_begin(
-            told, breaks, indent
-        )
+        enough = many >= max(LEAST, SHARE * lines.height) or _all_begin(told, breaks)
         if enough and _unlike(told, breaks, indent):
             return _how(told.filter(breaks), width, indent)
     return None
