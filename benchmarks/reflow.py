@@ -41,6 +41,7 @@ class Verdict(NamedTuple):
     ranks: tuple[int, ...]
     hosts: tuple[str, ...]
     confidence: str
+    headline: str = ""
 
 
 def verdict(evidence: Path) -> Verdict:
@@ -49,7 +50,8 @@ def verdict(evidence: Path) -> Verdict:
     best = ranked.verdict
     if best is None or ranked.outcome != "failure":
         return Verdict(ranked.outcome, best.slug if best else None, (), (), "")
-    return Verdict("failure", best.slug, best.ranks, best.hosts, best.confidence)
+    told = best.slug, best.ranks, best.hosts, best.confidence, best.headline
+    return Verdict("failure", *told)
 
 
 def spoil(evidence: Path, name: str, into: Path) -> None:
@@ -83,7 +85,9 @@ def compared(names: list[str], truth: Truth) -> list[tuple[str, Counter[str], st
                 )
                 continue
         same = (now.outcome, now.slug) == (before.outcome, before.slug)
-        guilty = {*truth.ranks, *before.ranks}, {*truth.hosts, *before.hosts}
+        # a culprit's headline tells its address, by which others know it
+        named = {word.strip(",.:;()") for word in before.headline.split()}
+        guilty = {*truth.ranks, *before.ranks}, {*truth.hosts, *before.hosts, *named}
         innocent = {*now.ranks} - guilty[0], {*now.hosts} - guilty[1]
         counts = Counter(
             {
@@ -95,9 +99,8 @@ def compared(names: list[str], truth: Truth) -> list[tuple[str, Counter[str], st
             }
         )
         changed = now[:3] != before[:3] or counts["innocent"]
-        said = (
-            f"{truth.slug}: {' '.join(map(str, before))} -> {' '.join(map(str, now))}"
-        )
+        then, after = (" ".join(map(str, one[:5])) for one in (before, now))
+        said = f"{truth.slug}: {then} -> {after}"
         rows.append((name, counts, said if changed else ""))
     return rows
 

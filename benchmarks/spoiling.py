@@ -233,8 +233,9 @@ def loki(lines: Lines, place: Place) -> Lines:
 
 
 def kubectl(lines: Lines, place: Place) -> Lines:
-    """Write as `kubectl logs --prefix --timestamps` does."""
-    pod = f"train-{place.host or 'x7k2q'}"
+    """Write as `kubectl logs --prefix --timestamps` does: a stream per container."""
+    rank = "x7k2q" if place.rank is None else place.rank
+    pod = f"train-{place.host or rank}"
     return [f"[pod/{pod}/main] {t} {line}" for t, line in timed(lines)]
 
 

@@ -25,7 +25,7 @@ from ncclforensics.correlate.timing import process_motion
 from ncclforensics.correlate.waits import roll_call
 from ncclforensics.engine import answers, cache, dataset, excerpts, reading
 from ncclforensics.engine.interrupts import scratch_folder
-from ncclforensics.evidence import first_exits, seen_places
+from ncclforensics.evidence import first_exits, ras_status, seen_places
 from ncclforensics.model.frames import Frames, join
 from ncclforensics.parsers.logs import last_words, second_look
 from ncclforensics.report.build import build, other
@@ -221,7 +221,7 @@ def conclude(
     signs = job.signs_of_failure(joined) or int(job.is_unseen(joined))
     signs += unknown_failures.lines(joined).height
     signs += process_motion.standing(joined)
-    signs += job.is_unread(joined)
+    signs += job.is_unread(joined) + ras_status.unsettled(joined)
     if not weigh.is_moving(joined):
         signs += bool(seen_places.nameless(joined)) or seen_places.idle(joined)
         signs += joined["calls"].height + len(uncollected.uncollected(joined))

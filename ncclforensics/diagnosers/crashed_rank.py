@@ -59,7 +59,7 @@ NEEDS = (
     *("c10d.watchdog.terminated", "slurm.task_ended", "launchers.", "ncclras."),
     *("python.dataloader", "python.device_assert", "python.cuda_error"),
     *("nccl_tests.cuda_failure", "nccl.cuda.failure", *exceptions.HEADLESS),
-    "jax.heartbeat_lost",
+    *("jax.heartbeat_lost", "system.hsa.fault"),
 )
 MISSING = "no exit codes, and no stderr of the ranks"
 NEXT_TIME = "keep stderr of every rank and the launcher's own output"

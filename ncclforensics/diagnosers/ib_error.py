@@ -59,7 +59,7 @@ COMPLETION = ("nccl.ib.completion_error", "rdma.ucx.completion", "rdma.completio
 # libfabric has status numbers of its own; most of these lines name no peer
 FABRIC = (
     *("rdma.ofi.failed", "rdma.efa.failed", "nccl.ib.no_device_left"),
-    *("rdma.mlx5.completion", "launchers.mpi.abort"),
+    *("rdma.cxi.failed", "rdma.mlx5.completion", "launchers.mpi.abort"),
 )
 CONNECT = ("nccl.ib.modify_qp_failed", "rdma.modify_qp_failed")
 # lines in which a host reports its own device

@@ -47,7 +47,7 @@ NOT_A_NUMBER = ("launchers.megatron.nan", "launchers.megatron.nan.checked")
 FATAL = (
     *("python.dataloader.killed", "python.dataloader.exited"),
     *("python.device_assert", "python.cuda_error", "nccl_tests.cuda_failure"),
-    "python.cuda_error.sticky",
+    *("python.cuda_error.sticky", "system.hsa.fault"),
 )
 # CUDA errors that a process's own kernel causes, and that persist in the process
 STICKY = (

@@ -79,6 +79,21 @@ def lagging(frames: Frames) -> Finding | None:
     )
 
 
+@needing(*ras_members.TOLD, otherwise=0)
+def unsettled(frames: Frames) -> int:
+    """Count the reports that found members apart or silent, where none shows motion.
+
+    They are of one moment, and a healthy job has such moments: they prove nothing, and
+    nobody can call the job well by them.
+    """
+    told = frames.message(*ras_members.TOLD)
+    if {"operation", "comm_id"} <= set(told.columns):
+        most = told.group_by(*ONE[:3]).agg(pl.col("operation").max())
+        if (most.drop_nulls().group_by("comm_id").n_unique()["operation"] > 1).any():
+            return 0
+    return 0 if job.ended_in_order(frames) else told.height
+
+
 @needing(*ras_members.TOLD, otherwise=None)
 def unanswered(frames: Frames) -> Finding | None:
     """Return a finding on the ranks whose process RAS declares dead or cannot reach."""
@@ -91,6 +106,11 @@ def unanswered(frames: Frames) -> Finding | None:
     bare = told.filter((pl.col("kind") == "missing") & pl.col("process").is_null())
     if missing.is_empty() and bare["comm_rank"].n_unique() == processes.n_unique():
         missing = bare
+        if processes.n_unique() == 1:
+            only = told.filter(pl.col("kind") == "process")["host"][0]
+            missing = missing.with_columns(pl.coalesce("host", pl.lit(only)))
+    if missing.is_empty():  # a list of processes alone tells where, and of no rank
+        missing = told.filter(pl.col("kind") == "process")
     if missing.is_empty():
         return None
     dead = not frames.message("ncclras.dead").is_empty()
@@ -101,7 +121,7 @@ def unanswered(frames: Frames) -> Finding | None:
         frames,
         slug,
         missing,
-        Collective(process_group=f"0x{row['comm_id']}"),
+        Collective(f"0x{row['comm_id']}") if row["comm_id"] else None,
         "no longer answers NCCL's RAS",
         "NCCL's RAS keeps a connection to every process of the job and "
         + ("declared this one dead." if dead else "has none to this one any more."),
@@ -122,7 +142,7 @@ def _finding(
     frames: Frames,
     slug: str,
     rows: pl.DataFrame,
-    call: Collective,
+    call: Collective | None,
     says: str,
     why: str,
     remedy: tuple[str | Action, ...],

@@ -550,3 +550,21 @@ def test_the_only_task_that_srun_did_not_end_failed_by_itself(analyzed):
         "***\n"
     )
     assert not (verdict(analyzed({"job.log": cancelled + log})) or ("", ()))[1]
+
+
+AMD = (
+    "Memory access fault by GPU node-4 (Agent handle: 0x631351bb5a20) on address "
+    "0x7f00. Reason: Unknown.",
+    "gpu0001:41:42 [1] init.cc:9 NCCL WARN HIP failure 'an illegal memory access was "
+    "encountered'",
+)
+
+
+@pytest.mark.parametrize("line", AMD)
+def test_what_amds_runtime_says_of_its_process_names_the_rank(analyzed, line):
+    assert verdict(analyzed({"rank_1.log": line + "\n"}))[:2] == ("crashed-rank", (1,))
+
+
+def test_a_hip_call_that_nccl_did_without_accuses_nobody(analyzed):
+    line = "gpu0001:41:42 [1] NCCL INFO init.cc:9 HIP failure 'invalid argument'\n"
+    assert analyzed({"rank_1.log": line}).ranked.verdict is None

@@ -339,3 +339,24 @@ def test_the_address_of_a_host_that_prints_nothing_is_nobody_elses(analyzed):
     files["r4.log"] = warn("gpu4", WORDINGS[3].format("10.0.0.1"))
     (finding,) = found(analyzed(files), SLUG)
     assert finding.hosts == ("10.0.0.9",)
+
+
+CXI = (
+    "libfabric:4121:1787220000::cxi:ep_data:cxip_recv_cb():412<{level}> gpu0002: RXC "
+    "(0x1234:12) PtlTE 27: {text}\n"
+)
+
+
+def test_slingshots_provider_names_the_host_that_reports(analyzed):
+    failed = CXI.format(level="warn", text="Recv failed: Error UNDELIVERABLE")
+    (finding,) = found(analyzed({"a.log": failed}), SLUG)
+    assert (finding.hosts, finding.reports) == (("gpu0002",), True)
+    told = CXI.format(level="info", text="Recv failed: Error UNDELIVERABLE")
+    assert not found(analyzed({"a.log": told}), SLUG)
+
+
+def test_a_fork_of_the_transport_under_its_own_name_is_read(analyzed):
+    words = WORDINGS[2].replace("NET/IB", "NET/gIB").format("10.0.0.2")
+    assert words.startswith("NET/gIB")
+    (finding,) = found(analyzed({"a.log": warn("gpu0001", words)}), SLUG)
+    assert finding.hosts == ("10.0.0.2",)

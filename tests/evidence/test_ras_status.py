@@ -90,3 +90,33 @@ def test_a_healthy_report_names_nobody(analyzed):
     )
     analysis = analyzed({"ncclras.txt": text})
     assert analysis.ranked.outcome == "no-failure"
+
+
+ALONE = "  Process 26 on node 10.0.0.1 managing GPU 1\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "slug"), [(DEAD, "crashed-rank"), (ASKED, "missing-rank")]
+)
+def test_a_process_of_which_only_the_host_is_told_is_named_by_it(analyzed, head, slug):
+    found = ras_status.unanswered(analyzed({"ncclras.txt": head + ALONE}).frames)
+    assert named(found) == (slug, (), ("10.0.0.1",))
+    assert "10.0.0.1" in found.headline
+
+
+def test_members_that_do_not_answer_are_on_the_host_of_the_only_silent_process(
+    analyzed,
+):
+    list_ = (
+        "#0-0 (cf264af53edbe986) INCOMPLETE\n"
+        "  Missing communicator data from 1 rank\n  The missing rank: 21\n"
+    )
+    frames = analyzed({"ncclras.txt": ASKED + ALONE + list_}).frames
+    assert named(ras_status.unanswered(frames))[2] == ("10.0.0.1",)
+
+
+def test_one_look_that_finds_ranks_apart_is_no_clean_bill_of_health(analyzed):
+    one = analyzed({"ncclras.txt": mismatch(5)}).report
+    assert (one.outcome, one.verdict) == ("inconclusive", None)
+    two = analyzed({"1.txt": mismatch(5), "2.txt": mismatch(8, 9)})
+    assert ras_status.unsettled(two.frames) == 0

@@ -80,9 +80,9 @@ def structured(
         is_cut = is_cut or (refuses is not None and refuses(text))
         # a structure that reaches the last line of its block may continue below it
         is_cut = is_cut or any(row.get("span") == message.block for row in rows)
-        rows = [_placed(row, text, places[number]) for row in rows]
         if captures.GOES_ON in structure.COLUMNS and rows and untimed[number]:
             rows[0][captures.GOES_ON] = any(timed[number][_span(rows[0]) :])
+        rows = [_placed(row, text, places[number]) for row in rows]
         parsed += ({"_start": number, **row} for row in rows[: room.rows])
         room.rows -= max(len(rows), 1)
         room.characters -= min(len(text), longest) * is_slow
@@ -122,13 +122,20 @@ def _span(row: dict[str, object]) -> int:
 def _placed(
     row: dict[str, object], text: str, places: Sequence[int]
 ) -> dict[str, object]:
-    """Replace `said_at` of a row by the line of the file, and what that says."""
+    """Replace `said_at` of a row by the line of the file, and what that says.
+
+    Lines that hold a prefix alone are not in the text; `span` counts them.
+    """
+    said = text.splitlines()
+    is_known = len(said) == len(places)
+    if "span" in row and is_known:
+        last = min(_span(row), len(places)) - 1
+        row = row | {"span": places[last] - places[0] + 1}
     if captures.SAID_AT not in row:
         return row
     at = row.pop(captures.SAID_AT)
-    said = text.splitlines()
     told: tuple[int | None, str | None] = (None, None)
-    if isinstance(at, int) and len(said) == len(places):
+    if isinstance(at, int) and is_known:
         told = places[at], said[at].strip()
     return row | dict(zip(captures.SAID, told, strict=True))
 

@@ -57,8 +57,11 @@ EPOCH_OVER = (
 )
 # tqdm's: its title, and how long it has been drawn
 BARS = r"^(.{0,80}?)\d{1,3}%\|.*\[(?:(\d{1,3}):)?(\d{1,2}):(\d\d)<"
-# a line that a program prints as trouble, by its level
-ERRORS = r"^.{0,120}?\b(?:ERROR|CRITICAL|FATAL)\b"
+# a line that a program prints as trouble, by its level, or because a signal came
+ERRORS = (
+    r"^.{0,120}?\b(?:ERROR|CRITICAL|FATAL|(?:[Rr]eceived|[Cc]aught|[Gg]ot) (?:a )?"
+    r"(?:SIG(?:TERM|INT|HUP|USR[12]|ABRT)|signal))\b"
+)
 # a line that a runtime prints, not the program
 RUNTIMES = (
     r"^(?:NCCL|\w+:\d+:\d+ \[|\s|(?:Current thread|Thread) 0x|Timeout \([\d:]+\)!)"

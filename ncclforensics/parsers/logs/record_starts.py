@@ -32,7 +32,7 @@ PROMPT = (
 )
 # an entry of torchelastic's table
 _ENTRY = r"\[\d{1,7}\]:\s*$"
-_RULE = r"[=*-]{4,}|[|\x{2500}-\x{257f}]|[+][-=+]"  # of a table, too
+_RULE = r"[=*-]{4,}|[|\x{2500}-\x{257f}]|[+]{1,2}[-=]"  # of a table, too
 # of headers that may be cut themselves
 _HEADS = r"\[?[DIWECF]\d{3,4} \d\d:\d\d:\d\d|[\w.-]+:\d+:\d+ \[\d"
 # quotation marks are stripped before; what is left is the second half of `<42>`

@@ -120,6 +120,20 @@ def test_who_logged_nothing_since_may_have_waited_as_long(analyzed):
     assert named(analyzed(timed(last=8, ended=41))) == OPEN
 
 
+@pytest.mark.parametrize(
+    ("line", "is_work"),
+    [
+        ("[rank: 3] Received SIGTERM: 15", False),
+        ("got signal 15, saving", False),
+        ("received signals of 3 shards", True),
+    ],
+)
+def test_that_a_signal_came_is_no_work(analyzed, line, is_work):
+    logs = timed(last=8, ended=41)
+    logs["rank3.log"] = logs["rank3.log"].replace("ERROR gave up", f"INFO {line}")
+    assert (named(analyzed(logs)) != OPEN) is is_work
+
+
 CONSOLE = """\
 {rank}:INFO:train:epoch 1 batch 10
 {rank}:INFO:train:epoch 1 batch 20

@@ -178,3 +178,17 @@ def test_a_number_that_no_job_reaches_is_no_rank_in_any_capture(read, rank, read
     assert frames.message("hccl.notify_timeout")["missing"].to_list() == [read_as]
     told = [text for text in frames["notes"]["text"] if "missing beyond" in text]
     assert bool(told) is (read_as is None)
+
+
+def test_a_span_counts_the_lines_that_hold_a_prefix_alone(analyzed):
+    lines = (
+        "Traceback (most recent call last):",
+        '  File "/job/train.py", line 8, in step',
+        "    loss.backward(gradient)",
+        "",
+        "^^^^^^^^^^^^^^^^^^^^^^^",
+        "ValueError: loss is nan",
+    )
+    log = "".join(f"[rank1]: {line}\n" for line in lines).replace(": \n", ":\n")
+    frame = analyzed({"rank_1.log": log}).frames.message("python.traceback")
+    assert frame.select("line", "span").rows() == [(1, 6)]

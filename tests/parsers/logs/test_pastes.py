@@ -291,3 +291,50 @@ def test_what_a_process_says_of_its_end_in_one_line_is_split():
     assert last.endswith("vendor err 129")
     short = "what(): NCCL error Last error: none, terminate called after that"
     assert restored([short]) == [short]
+
+
+ROWS = (
+    "gpu0001:41:42 [0] NCCL INFO threadThresholds 8/8/64 | 32/8/64 | 512 | channels512",
+    "gpu0001:41:42 [0] NCCL INFO AllReduce: opCount 3 sendbuff 0x55b4f40e2a60 recvbuff "
+    "0x55b4f40e2a60 count 1024 datatype 7 op 0 root 0 comm 0x7f089c6e6010 [nranks=4]",
+    "gpu0001:41:42 [0] NCCL INFO comm 0x7f089c6e6010 rank 1 nRanks 4 nNodes 2",
+)
+
+
+def test_a_quoted_line_that_ends_with_a_bar_is_no_row_of_a_table():
+    wrapped = filled(74, ROWS)
+    assert wrapped[0].endswith("|")
+    assert restored([f"> {line}" for line in wrapped]) == list(ROWS)
+    table = [f"| {name} | {n} |" for n, name in enumerate(("a", "b", "c"))]
+    assert restored(table) == table
+
+
+def test_a_break_inside_a_name_with_plus_signs_is_undone():
+    line = (
+        "[rank0]:     return engine.run_backward(  # Calls into the C++ engine for it"
+    )
+    log = [*LOG, line]
+    at = line.index("++")
+    assert restored(cut(at, log)) == log
+
+
+def test_a_ruled_line_as_wide_as_the_terminal_is_whole():
+    log = [*LOG, "=" * 60, "train.py FAILED", "-" * 60, "Failures:"]
+    assert restored(cut(60, log)) == log
+
+
+def test_no_blank_stands_in_the_place_of_a_line_of_code():
+    line = (
+        "[rank0]: RuntimeError: [enforce fail at inline_container.cc:672] . unexpected"
+    )
+    log = [*LOG, line]
+    at = line.index("672")
+    assert restored([part.rstrip() for part in cut(at, log)]) == log
+
+
+def test_carets_are_no_indented_rest():
+    under = " " * 11 + "^" * 20
+    log = [*LOG[1:5], under, "[rank0]: it ends here"]
+    broken = [*filled(80, log[:4], subsequent_indent=" " * 11), *log[4:]]
+    assert len(broken) > len(log)
+    assert restored(broken) == log

@@ -66,6 +66,8 @@ _OP = re.compile(
     r"|(?:all_gather|reduce_scatter|all_to_all)\w*|\w+_object(?:_list|s)?)$"
 )
 _GAP = re.compile(rf"\s*{GAP}")
+# carets lose their blanks where a line is broken at them
+_INNER = re.compile(rf"{GAP}|[~^]+\s*$")
 _RAISED = re.compile(
     # a lower-case word without a message is the rest of a wrapped line; a level begins
     # a line printed by `logging`
@@ -145,7 +147,7 @@ def _indented(lines: list[str]) -> list[str]:
 
 
 def _is_inside(line: str) -> bool:
-    return not line.strip() or line[0] in " \t" or bool(_GAP.match(line))
+    return not line.strip() or line[0] in " \t" or bool(_INNER.match(line))
 
 
 def _call_site(frames: list[re.Match[str]]) -> dict[str, object]:

@@ -14,12 +14,14 @@ DEPTH = 3  # a list in a quotation of a quotation
 ONE_BY_ONE = 0.9  # share of line numbers that are one more than the last
 LEAST_NUMBERED = 4
 # a table row also ends with its mark
+_BAR = r"\|"
 _ROW = r"\|\s*$"
 _SIGNS = r"#/|>*+\x{2022}\x{b7}-"
 _REST = r"(?:[ \t]|$)"
 MARKS = tuple(
-    rf"^[ \t]*{mark}{_REST}" for mark in ("#", "//", r"\|", ">+", "[-*+\u2022\u00b7]")
+    rf"^[ \t]*{mark}{_REST}" for mark in ("#", "//", _BAR, ">+", "[-*+\u2022\u00b7]")
 )
+OF_ROWS = rf"^[ \t]*{_BAR}{_REST}"
 # how a line's number ends; the blank belongs to it if it follows nearly every number
 _SIGN = r"[:.)|\]-]"
 NUMBERS = tuple(
@@ -52,7 +54,7 @@ def undone(lines: pl.DataFrame, how: tuple[str, ...]) -> pl.DataFrame:
     raw = pl.col("raw")
     for mark in how:
         bare = raw.str.replace(mark, "")
-        row = raw.str.contains(_ROW) if mark in MARKS else pl.lit(False)
+        row = raw.str.contains(_ROW) if mark == OF_ROWS else pl.lit(False)
         lines = lines.with_columns(pl.when(row).then(raw).otherwise(bare))
     return lines
 
@@ -68,7 +70,9 @@ def _mark(raw: pl.Series) -> str | None:
     if said.len() < 2:
         return None
     for mark in MARKS:
-        bears = said.str.contains(mark) & ~said.str.contains(_ROW)
+        bears = said.str.contains(mark)
+        if mark == OF_ROWS:
+            bears &= ~said.str.contains(_ROW)
         if bears.sum() > max(1, said.len() * MOST):
             return mark
     return _numbers(said)

@@ -18,6 +18,7 @@ _LAST, _FIRST = r"([A-Za-z]+)$", r"^([A-Za-z]+)"
 _NUMBER = r"^0x[0-9a-f]"  # has a name and a blank in front
 # a blank follows these more often than not
 _PAUSE, _LETTER = r"[,;)\]]$|[a-z]:$", r"^[A-Za-z0-9]"
+_FILE, _LINE = r"\.[a-z]{1,4}:$", r"^[0-9]"  # `socket.cc:207`
 
 
 def is_one_word() -> pl.Expr:
@@ -36,8 +37,10 @@ def are_two_words() -> pl.Expr:
 
 def is_pause() -> pl.Expr:
     """Whether `raw` ends with a sign that a blank mostly follows."""
-    pause = pl.col("raw").str.contains(_PAUSE) & pl.col("below").str.contains(_LETTER)
-    return pause.fill_null(False)
+    raw, below = pl.col("raw"), pl.col("below")
+    pause = raw.str.contains(_PAUSE) & below.str.contains(_LETTER)
+    place = raw.str.contains(_FILE) & below.str.contains(_LINE)
+    return (pause & ~place).fill_null(False)
 
 
 def _known() -> tuple[pl.Expr, pl.Expr]:

@@ -27,6 +27,8 @@ HANGING_SHARE = 0.8  # of the lines with that indentation that are continuations
 INDENTS = 2  # that are tried
 HANGING = 3  # a continuation that is indented has at least so many blanks
 
+_RULED = r"^[=*-]{4,}$"  # a ruled line is whole, unless more of it is below
+_POINTS = r"^\s*[~^]+\s*$"  # Python's carets, at any indentation
 _CLOSES = r"[,;:.!?)\]}>\"']$"  # a line that ends like this ends with a word
 _OPEN = r"[,:(\[=] ?$"
 _MIDDLE = r"^\s?[a-z0-9,.;:)]"  # a program's line rarely begins like this
@@ -153,8 +155,11 @@ def _breaks(width: int, indent: int) -> pl.Expr:
     hangs, own = pl.col("below_indent"), pl.col("indent")
     inside = (length == width) & (hangs != own)
     goes_on = ~pl.col("below_begins") & ((hangs == 0) | inside)
-    fits = hangs == indent if indent else goes_on
+    deep = (hangs == indent) & ~pl.col("below").str.contains(_POINTS)
+    fits = deep if indent else goes_on
     breaks = _is_full(width) & (length > 0) & fits & pl.col("below_speaks")
+    ruled = pl.col("raw").str.contains(_RULED)
+    breaks &= ~ruled | pl.col("below").str.contains(_RULED)
     if not indent:
         return breaks
     first = own.first().over(breaks.fill_null(False).rle_id())
@@ -224,7 +229,8 @@ def _unlike(told: pl.DataFrame, breaks: pl.Series, indent: int) -> bool:
     """Whether what goes on begins unlike the lines that do not."""
     below = breaks.shift(1, fill_value=False)
     if indent:
-        hangs = below.filter(told["indent"] == indent)
+        points = told["raw"].str.contains(_POINTS)
+        hangs = below.filter((told["indent"] == indent) & ~points)
         return bool(hangs.sum() >= HANGING_SHARE * hangs.len())
     begins = told["raw"].str.head(BEGINNING)
     under, usual = begins.filter(below), begins.filter(~below).unique()

@@ -158,3 +158,9 @@ def test_of_a_traceback_that_somebody_shortened_the_innermost_frame_is_unknown(g
 def test_an_ellipsis_inside_the_code_is_no_gap():
     text = IN_TORCH.replace("func(*args, **kwargs)", "Tuple[int, ...]")
     assert only(text)["raised_in"] == only(IN_TORCH)["raised_in"]
+
+
+def test_carets_that_lost_their_blanks_end_no_traceback():
+    bare = IN_TORCH.replace("           ^^^^^^^^^^^^^^^^^^^^^", "^^^^^^^^^^^^^^^^^^^^^")
+    assert bare != IN_TORCH
+    assert traceback.parse(bare) == traceback.parse(IN_TORCH)
