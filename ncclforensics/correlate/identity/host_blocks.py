@@ -33,7 +33,7 @@ def left_over(
 
 
 def ranks_on(frames: Frames, host: str) -> tuple[int, ...]:
-    """Return the block of ranks that a host must hold, where all others hold equal ones.
+    """Return the block of ranks that a host must hold if all others hold equal ones.
 
     It is the one of its known ranks, or the only one that is left over for a host
     without any. Empty if nothing tells, or if the host's ranks are no part of a block.
