@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """The worker processes of one agent in the last attempt: how many, and which ranks.
+    """The worker processes of an agent in the last attempt: how many, and which ranks.
+
+    Or those of several agents that write to one console.
 
     `ranks` is empty if nothing shows which ranks they are. `lived` holds those that the
     agent terminated.
@@ -40,8 +42,7 @@ def crews(frames: Frames) -> tuple[Crew, ...]:
     An agent whose file is truncated is skipped: its number of processes is unknown. If
     one crew has no known ranks, it gets the ranks that the other crews leave over,
     provided their number equals its size. Returns () if no line names a terminated
-    child, if the last attempt is not 0, or if a table lacks a pid or rank or gives
-    several first ranks.
+    child, if the last attempt is not 0, or if a table lacks a pid or rank.
     """
     last = frames["events"]["attempt"].max()
     listed = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
@@ -52,11 +53,15 @@ def crews(frames: Frames) -> tuple[Crew, ...]:
     found = []
     for source in sorted({*listed["source"], *told["source"]} - cut):
         mine = listed.filter(pl.col("source") == source)
+        # the line of a first failure tells a pid whose rank the table tells below
+        placed = mine.drop_nulls(["rank", "pid"])["pid"].implode()
+        mine = mine.filter(pl.col("rank").is_not_null() | ~pl.col("pid").is_in(placed))
         pids = {*mine["pid"].drop_nulls()}
         ended = {*told.filter(pl.col("source") == source)["child"].drop_nulls()}
         placed = mine.drop_nulls(["rank", "local_rank"])
-        first = (placed["rank"] - placed["local_rank"]).unique()
-        if first.len() > 1 or mine[["pid", "rank"]].null_count().sum_horizontal()[0]:
+        # agents that share a console have the ranks from the first one of the first
+        first = (placed["rank"] - placed["local_rank"]).unique().sort()
+        if mine[["pid", "rank"]].null_count().sum_horizontal()[0]:
             return ()
         size = len(pids | ended)
         whole = frozenset(range(first[0], first[0] + size) if first.len() else ())
