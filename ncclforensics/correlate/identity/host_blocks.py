@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.identity import world
+from ncclforensics.model.frames import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -50,14 +51,18 @@ def ranks_on(frames: Frames, host: str) -> tuple[int, ...]:
 
 
 def home(frames: Frames, ranks: Collection[int]) -> tuple[str, ...]:
-    """Return the only host without a rank, if `ranks` are the block left for it.
-
-    Such a host is known by its files, or by what others say of it.
-    """
-    told = pl.concat([frames["sources"]["host"], frames["events"]["host"]])
-    bare = {*told.drop_nulls()} - {*frames["ranks"]["host"].drop_nulls()}
+    """Return the only host without a rank, if `ranks` are the block left for it."""
+    bare = _without_ranks(frames)
     fits = len(bare) == 1 and {*ranks_on(frames, *bare)} == {*ranks}
-    return tuple(bare) if ranks and fits else ()
+    return bare if ranks and fits else ()
+
+
+@remembered
+def _without_ranks(frames: Frames) -> tuple[str, ...]:
+    """Return the hosts that are known by their files or lines, and by no rank."""
+    told = [frames[name]["host"].unique() for name in ("sources", "events")]
+    hosts = {*pl.concat(told).drop_nulls()} - {*frames["ranks"]["host"].drop_nulls()}
+    return tuple(sorted(hosts))
 
 
 def many(frames: Frames, ranks: Collection[int]) -> int:
