@@ -54,8 +54,8 @@ def crews(frames: Frames) -> tuple[Crew, ...]:
     for source in sorted({*listed["source"], *told["source"]} - cut):
         mine = listed.filter(pl.col("source") == source)
         # the line of a first failure tells a pid whose rank the table tells below
-        placed = mine.drop_nulls(["rank", "pid"])["pid"].implode()
-        mine = mine.filter(pl.col("rank").is_not_null() | ~pl.col("pid").is_in(placed))
+        known = mine.drop_nulls(["rank", "pid"])["pid"].implode()
+        mine = mine.filter(pl.col("rank").is_not_null() | ~pl.col("pid").is_in(known))
         pids = {*mine["pid"].drop_nulls()}
         ended = {*told.filter(pl.col("source") == source)["child"].drop_nulls()}
         placed = mine.drop_nulls(["rank", "local_rank"])
