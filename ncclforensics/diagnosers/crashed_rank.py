@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.exits import exit_records
+from ncclforensics.correlate.exits import alive, exit_records
 from ncclforensics.correlate.exits.alive import FAULT
 from ncclforensics.correlate.identity import world
 from ncclforensics.evidence import common, exceptions, primary_exits, ras_status
@@ -81,7 +81,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if _are_all_alike(frames, deaths):
         yield _of_the_program(deaths)
         return
-    first = primary_exits.first(deaths)
+    first = _placed(frames, primary_exits.first(deaths))
     if first.is_empty():
         gone = ras_status.unanswered(frames)
         if gone is not None and gone.slug == "crashed-rank":
@@ -91,6 +91,14 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     for alike in _by_reason(first):
         yield _fallen(frames, alike)
+
+
+def _placed(frames: Frames, first: pl.DataFrame) -> pl.DataFrame:
+    """Return the only death of an unknown rank as that of the only process gone."""
+    gone = alive.gone(frames)["rank"]
+    if first.height != 1 or gone.len() != 1 or first["rank"][0] is not None:
+        return first
+    return first.with_columns(rank=pl.lit(gone[0], pl.Int64))
 
 
 def _are_all_alike(frames: Frames, deaths: pl.DataFrame) -> bool:

@@ -568,3 +568,30 @@ def test_what_amds_runtime_says_of_its_process_names_the_rank(analyzed, line):
 def test_a_hip_call_that_nccl_did_without_accuses_nobody(analyzed):
     line = "gpu0001:41:42 [1] NCCL INFO init.cc:9 HIP failure 'invalid argument'\n"
     assert analyzed({"rank_1.log": line}).ranked.verdict is None
+
+
+FATAL = (
+    "Fatal Python error: Segmentation fault\n\n"
+    "Current thread 0x00007f1f9c2b4740 (most recent call first):\n"
+    '  File "/job/train.py", line 141 in step\n'
+)
+SPIED = (
+    "Process {0}: python train.py\nPython v3.11.7 (/usr/bin/python3)\n\n"
+    'Thread {0} (idle): "MainThread"\n    step (train.py:141)\n'
+)
+NO_PROCESS = (
+    "Error: Failed to open process {} - check if it is running.\n"
+    "Reason: No such process (os error 3)\n"
+)
+
+
+@pytest.mark.parametrize(("gone", "ranks"), [({3}, (3,)), ({2, 3}, ()), (set(), ())])
+def test_a_death_on_a_shared_console_is_of_the_one_process_that_is_gone(
+    analyzed, gone, ranks
+):
+    spied = {
+        f"py-spy-rank{r}.txt": (NO_PROCESS if r in gone else SPIED).format(500 + r)
+        for r in range(4)
+    }
+    found = analyzed({"out.log": FATAL, **spied}).ranked.verdict
+    assert (found.slug, found.ranks) == ("crashed-rank", ranks)

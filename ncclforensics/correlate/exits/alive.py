@@ -1,7 +1,8 @@
 """Which ranks were alive when a node was collected, and which were gone already.
 
 Only `collect` sees the processes themselves. A rank of which a node has no process,
-though it has those of all its other local ranks, is gone.
+though it has those of all its other local ranks, is gone. So is one whose process
+py-spy was to dump, and did not find.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from ncclforensics.model.frames import Frames, remembered
 from ncclforensics.model.tables import CITE
 
 PROCESS, FAULT = "collect.process", "kernel.segfault"
+NOT_FOUND = "stacks.pyspy_gone"
 KILLS = ("kernel.oom_kill", "kernel.oom_kill.target")
 CLOCKS_S = 2  # by which a kernel's log and a process's start may differ
 JOB = ["host", "local_world_size", "world_size"]
@@ -106,11 +108,13 @@ def gone(frames: Frames) -> pl.DataFrame:
     """Return the ranks of which no process is left: `rank host t text`, CITE.
 
     A local rank follows the ones beside it by number, as every launcher numbers them.
+    Where `collect` took no list, they are those that py-spy did not find.
     """
-    schema = {c: (tables.SCHEMAS["events"] | CITE)[c] for c in _GONE}
+    schema = pl.Schema({c: (tables.SCHEMAS["events"] | CITE)[c] for c in _GONE})
     told = seen(frames)
+    spied = frames.message(NOT_FOUND).drop_nulls("rank").select(*schema).cast(schema)
     if told.is_empty():
-        return pl.DataFrame(schema=schema)
+        return spied.unique("rank", keep="first", maintain_order=True)
     known = told.filter("searched").drop_nulls(["local_rank", "local_world_size"])
     rows = []
     for (host, size, _), part in known.group_by(JOB, maintain_order=True):
