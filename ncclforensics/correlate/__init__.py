@@ -65,7 +65,8 @@ def correlate(
     names, members = progress.name_groups(known["groups"], made, numbered)
     made = progress.grouped(made, names)
     told = progress.grouped(told, names)
-    seats = progress.grouped(numbered, names)
+    messages = progress.grouped(messages, names)
+    seats = pl.concat([told, messages])
     members = group_members.seated(known, seats, world.of_default(known, members))
     torn = call_summary.dumps(known).filter("cut")["rank"].drop_nulls()
     unfinished = progress.unfinished(collectives, names, told, failed, torn)
@@ -76,7 +77,6 @@ def correlate(
     apart = progress.told_apart(known.scan("collectives"), names)
     stuck = blocking_calls.calls(first, standing, talk, seen, members)
     heard = known.adding(positions=positions_)
-    messages = progress.grouped(messages, names)
     stuck = p2p_messages.posted(stuck, apart)
     stuck = line_messages.added(
         stuck, messages, members, standing, roll_call.call(heard)

@@ -40,7 +40,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.exits import alive, exit_records
-from ncclforensics.correlate.exits.alive import FAULT
 from ncclforensics.correlate.identity import world
 from ncclforensics.evidence import common, exceptions, primary_exits, ras_status
 from ncclforensics.model.actions import CITED, OWN_LOG, Action
@@ -196,7 +195,7 @@ def _confidence(frames: Frames, first: pl.DataFrame) -> Confidence:
     if (first["by"] != "exit").all():
         guessed = first["by"].is_in(["call", "silence"]).any()
         return "likely" if guessed else "certain"
-    others = first.join(frames.message(FAULT), on=["source", "line"], how="anti")
+    others = first.join(frames.message(alive.FAULT), on=["source", "line"], how="anti")
     if others.is_empty() and frames["ranks"]["rank"].drop_nulls().is_empty():
         return "possible"
     killed = first["code"].eq_missing(-signal.SIGKILL).all()

@@ -237,7 +237,7 @@ class Case:
         lost = {*self.frames["ranks"]["rank"].drop_nulls(), *self.seen} - {
             *placed["rank"]
         }
-        by_host = [frozenset(r) for r in placed.group_by("host").agg("rank")["rank"]]
+        by_host = host_blocks.by_host(placed)
         # a rank without a known host may belong to the host of its neighbours
         hosts = [r for r in by_host if lost.isdisjoint(range(min(r) - 1, max(r) + 2))]
         unplaced = world.ranks(self.frames) - {*placed["rank"]}

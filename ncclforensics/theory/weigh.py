@@ -59,10 +59,8 @@ class Weighed:
         A possible one is not named with a surer one; each is as sure as the least sure.
         """
         found = self.of(*slugs)
-        doubted = [told.confidence == "possible" for told in found]
-        same = [
-            t for t, doubt in zip(found, doubted, strict=True) if doubt == doubted[0]
-        ]
+        doubt = bool(found) and found[0].confidence == "possible"
+        same = [told for told in found if (told.confidence == "possible") == doubt]
         likely = [told for told in same if told.confidence == "likely"]
         least = (likely or same)[0].confidence if same else None
         return [replace(told, confidence=least) for told in same]

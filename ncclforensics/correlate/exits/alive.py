@@ -112,8 +112,9 @@ def gone(frames: Frames) -> pl.DataFrame:
     """
     schema = pl.Schema({c: (tables.SCHEMAS["events"] | CITE)[c] for c in _GONE})
     told = seen(frames)
-    spied = frames.message(NOT_FOUND).drop_nulls("rank").select(*schema).cast(schema)
     if told.is_empty():
+        spied = frames.message(NOT_FOUND).drop_nulls("rank").select(*schema)
+        spied = spied.cast(schema)
         return spied.unique("rank", keep="first", maintain_order=True)
     known = told.filter("searched").drop_nulls(["local_rank", "local_world_size"])
     rows = []

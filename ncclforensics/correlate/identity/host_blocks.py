@@ -42,9 +42,8 @@ def ranks_on(frames: Frames, host: str) -> tuple[int, ...]:
     placed = frames["ranks"].drop_nulls(["host", "rank"])
     own = {*placed.filter(pl.col("host") == host)["rank"]}
     others = placed.filter(pl.col("host") != host)
-    hosts = [frozenset(some) for some in others.group_by("host").agg("rank")["rank"]]
     lost = world.ranks(frames) - {*others["rank"]}
-    blocks = left_over(hosts, lost)
+    blocks = left_over(by_host(others), lost)
     mine = [b for b in blocks if own <= b] if own else blocks
     fits = len(mine) == 1 and (own or mine == [lost])
     return tuple(sorted(mine[0])) if fits else ()
@@ -69,9 +68,14 @@ def many(frames: Frames, ranks: Collection[int]) -> int:
     """Return how many hosts hold all of `ranks` in equal blocks; 0 if none do so."""
     placed = frames["ranks"].drop_nulls(["host", "rank"])
     placed = placed.filter(pl.col("rank").is_in(list(ranks)))
-    hosts = [frozenset(some) for some in placed.group_by("host").agg("rank")["rank"]]
+    hosts = by_host(placed)
     whole = placed["rank"].n_unique() == len(ranks)
     return len(hosts) if whole and _size({*hosts}) else 0
+
+
+def by_host(placed: pl.DataFrame) -> list[frozenset[int]]:
+    """Return the ranks of each host; `placed` has `rank` and `host`, without nulls."""
+    return [frozenset(some) for some in placed.group_by("host").agg("rank")["rank"]]
 
 
 def _size(hosts: Collection[frozenset[int]]) -> int:

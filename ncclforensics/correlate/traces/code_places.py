@@ -105,8 +105,7 @@ def on_device() -> pl.Expr:
 
 def in_torch() -> pl.Expr:
     """Whether the innermost frame of Python is of torch.distributed."""
-    innermost = pl.col("file").filter(is_python()).first()
-    return innermost.str.contains(GROUPS).fill_null(False)
+    return _innermost().str.contains(GROUPS).fill_null(False)
 
 
 def may_be_in_cpp() -> pl.Expr:
@@ -115,7 +114,7 @@ def may_be_in_cpp() -> pl.Expr:
     A module of Python's own in the innermost frame shows what the process waits for:
     another process, a file, a lock. So do native frames, where they are printed.
     """
-    python = pl.col("file").filter(is_python()).first()
+    python = _innermost()
     inside = ~python.str.contains(LIBRARY) | python.str.contains(TORCH)
     native = pl.col("file").filter(~is_python())
     linked = native.str.contains(EXTENSION).any() | (native.len() == 0)
@@ -124,8 +123,12 @@ def may_be_in_cpp() -> pl.Expr:
 
 def in_torch_itself() -> pl.Expr:
     """Whether the innermost frame of Python is torch's own, of any of its modules."""
-    innermost = pl.col("file").filter(is_python()).first()
-    return innermost.str.contains(TORCH).fill_null(False)
+    return _innermost().str.contains(TORCH).fill_null(False)
+
+
+def _innermost() -> pl.Expr:
+    """Return the file of the innermost frame of Python."""
+    return pl.col("file").filter(is_python()).first()
 
 
 def places() -> list[pl.Expr]:

@@ -368,8 +368,7 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         *(who[name].alias(name) for name in WHO),
         *(group[name].alias(name) for name in GROUP),
         timestamps.absolute(*filter(printed, STAMPS)).alias("t"),
-        pl.coalesce(
-            timestamps.yearless("head_md", "head_hms", "sys_t"),
-            timestamps.yearless("md", "md_hms", "sys_t"),
+        timestamps.yearless(
+            pl.coalesce("head_md", "md"), pl.coalesce("head_hms", "md_hms"), "sys_t"
         ).alias("yearless"),
     )

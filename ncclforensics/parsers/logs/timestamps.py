@@ -37,15 +37,15 @@ def absolute(*columns: str) -> pl.Expr:
     return pl.coalesce(*zoned, *bare).cast(TIME)
 
 
-def yearless(month_day: str, hms: str, syslog: str) -> pl.Expr:
+def yearless(month_day: pl.Expr, hms: pl.Expr, syslog: str) -> pl.Expr:
     """Parse stamps without a year: c10's, Python's, and syslog's `Aug 10 15:36:05`.
 
     `month_day` holds month times 100 plus day in three or four digits, or with a slash
     between them; `hms` is the time.
     Returns TIME in the year YEARLESS, or null.
     """
-    digits = pl.col(month_day).str.replace("/", "", literal=True).str.zfill(4)
-    c10 = pl.concat_str(pl.lit(f"{YEARLESS} "), digits, pl.lit(" "), pl.col(hms))
+    digits = month_day.str.replace("/", "", literal=True).str.zfill(4)
+    c10 = pl.concat_str(pl.lit(f"{YEARLESS} "), digits, pl.lit(" "), hms)
     named = pl.concat_str(pl.lit(f"{YEARLESS} "), _single_spaced(pl.col(syslog)))
     return pl.coalesce(
         c10.str.to_datetime("%Y %m%d %H:%M:%S", time_unit="ns", strict=False),
