@@ -87,6 +87,16 @@ def is_drawn_late(frames: Frames, waits: pl.DataFrame) -> bool:
     return late.height > 0
 
 
+def single_out(frames: Frames, waits: pl.DataFrame) -> bool:
+    """Whether last lines tell anything of some ranks alone. `waits` as in `at_work`."""
+    return bool(
+        over(frames, frozenset(), epoch=True)
+        or odd(frames)
+        or at_work(frames, waits)
+        or is_drawn_late(frames, waits)
+    )
+
+
 def _middle(waits: pl.DataFrame, said: pl.DataFrame) -> pl.Expr:
     """Return the middle of the wait of most ranks, as a literal; null if unknown."""
     gave_up = _latest(said, GAVE_UP).select("rank", pl.col("t").alias("gave_up"))

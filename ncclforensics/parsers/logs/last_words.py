@@ -87,11 +87,10 @@ def read(
     if len(logs) > MOST_FILES:
         return tables.empty("events")
     bad = trouble(told)
-    of = [(log, owners.get(log.name), bad.filter(source=log.name)) for log in logs]
-    lines = [_lines(*one) for one in of]
-    read_ = zip(of, lines, _framed(lines), strict=True)
-    rows = [_rows(*one, ends, framed) for one, ends, framed in read_]
-    return pl.concat([tables.empty("events"), *(r for r in rows if r is not None)])
+    first = dict(bad.group_by("source").agg(pl.col("line").min()).iter_rows())
+    lines = (_lines(log, log.name in owners, first.get(log.name)) for log in logs)
+    rows = [_rows(some, owners, bad) for some in _framed(logs, lines)]
+    return pl.concat([tables.empty("events"), *rows])
 
 
 def trouble(told: Frames) -> pl.DataFrame:
@@ -106,55 +105,59 @@ def trouble(told: Frames) -> pl.DataFrame:
     return pl.concat([part.select("source", *WHOSE, "line") for part in (bad, heads)])
 
 
-def _lines(log: Source, owner: int | None, failing: pl.DataFrame) -> pl.DataFrame:
+def _lines(log: Source, has_owner: bool, first: int | None) -> pl.DataFrame:
     """Return `line raw` of what is looked at; nothing of an unreadable file."""
-    first = next(iter(failing["line"].sort()), None)
     try:
         with log.open() as stream:
             read_ = (block.lines.select("line", "raw") for block in blocks(stream))
-            return _above(read_, first) if owner is not None else _all(read_)
+            return _above(read_, first) if has_owner else _all(read_)
     except (OSError, EOFError, ValueError):
         return tables.without_rows(LINES)
 
 
-def _framed(files: Sequence[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """Yield the segments of each file; few lines of many are framed at once."""
+def _framed(
+    logs: Sequence[Source], files: Iterable[pl.DataFrame]
+) -> Iterator[pl.DataFrame]:
+    """Yield the segments of some files, with their `source` and whether `is_error`.
+
+    The lines of files, `line raw` each, are framed together up to a limit.
+    """
     held: list[pl.DataFrame] = []
+    names = pl.Series([log.name for log in logs], dtype=pl.String)
+    done = 0
     for index, lines in enumerate(files):
-        held.append(lines.with_columns(pl.col("line") + len(held) * FILE))
+        held.append(lines.with_columns(pl.col("line") + (index - done) * FILE))
         many = sum(part.height for part in held)
-        if many < TOGETHER and index + 1 < len(files):
+        if many < TOGETHER and index + 1 < len(names):
             continue
-        segments = framing.frame(pl.concat(held)).with_columns(
-            pl.col("line") % FILE, (pl.col("line") // FILE).alias("file")
+        numbered = pl.concat(held)
+        bad = numbered.filter(pl.col("raw").str.contains(ERRORS))["line"]
+        file = done + pl.col("line") // FILE
+        yield framing.frame(numbered).with_columns(
+            pl.col("line") % FILE,
+            pl.col("line").is_in(bad.implode()).alias("is_error"),
+            file.map_batches(names.gather, pl.String()).alias("source"),
         )
-        parts = segments.partition_by("file", as_dict=True, include_key=False)
-        nothing = segments.drop("file").clear()
-        yield from (parts.get((at,), nothing) for at in range(len(held)))
-        held = []
+        held, done = [], index + 1
 
 
 def _rows(
-    log: Source,
-    owner: int | None,
-    failing: pl.DataFrame,
-    lines: pl.DataFrame,
-    framed: pl.DataFrame,
-) -> pl.DataFrame | None:
-    """Return the rows of one file, None if it has none."""
-    first = next(iter(failing["line"].sort()), None)
-    bad = lines.filter(pl.col("raw").str.contains(ERRORS))["line"]
-    own_rank = _named() if owner is None else pl.lit(owner, pl.Int64)
-    framed = framed.with_columns(own_rank.alias("rank"), *_stamps()).with_columns(
-        pl.coalesce("t", timestamps.absolute("iso", "us")).alias("t")
-    )
+    framed: pl.DataFrame, owners: dict[str, int], failing: pl.DataFrame
+) -> pl.DataFrame:
+    """Return the rows of some files, in the order of the files.
+
+    `framed` are their segments; of the lines `failing` each file's count for itself.
+    """
+    its = pl.col("source").replace_strict(owners, default=None, return_dtype=pl.Int64)
+    file = pl.col("source").rle_id().alias("file")
+    framed = framed.with_columns(
+        file, pl.coalesce(its, _named()).alias("rank"), *_stamps()
+    ).with_columns(pl.coalesce("t", timestamps.absolute("iso", "us")).alias("t"))
     # a line without a time was printed after the time of the last one above it
     stamp = pl.struct("t", "yearless")
     timed = pl.any_horizontal(pl.col("t", "yearless").is_not_null())
-    framed = framed.with_columns(
-        pl.when(timed).then(stamp).forward_fill().struct.field("t", "yearless")
-    )
-    bars = _bars(framed, first)
+    last = pl.when(timed).then(stamp).forward_fill().over("file")
+    framed = framed.with_columns(last.struct.field("t", "yearless"))
     told = framed.filter(
         pl.col("header").is_null()
         & pl.col("text").str.contains(r"\S")
@@ -162,66 +165,60 @@ def _rows(
         & pl.any_horizontal(pl.col(WHOSE).is_not_null())
     )
     for column in WHOSE:
-        of = failing.drop_nulls(column).group_by(column)
-        at = of.agg(pl.col("line").min().alias("trouble"))
-        told = told.join(at, on=column, how="left", maintain_order="left")
-        told = told.filter((pl.col("line") < pl.col("trouble")).fill_null(True))
-        told = told.rename({"trouble": f"trouble_{column}"})
-    own = told.filter(~pl.col("line").is_in(bad.implode()))
-    if own.is_empty() and bars.is_empty():
-        return None
-    said = shape(pl.col("text"))
-    gave_up = told.filter(pl.any_horizontal(pl.col("^trouble_.*$").is_not_null()))
-    usual = own.filter(pl.len().over(*WHOSE, said) >= REPEATED)
-    parts = [
-        own.unique(WHOSE, keep="last", maintain_order=True).with_columns(
-            pl.lit(LAST).alias("message")
+        of = failing.drop_nulls(column).group_by("source", column)
+        at = of.agg(pl.col("line").min().alias(f"trouble_{column}"))
+        told = told.join(at, on=["source", column], how="left", maintain_order="left")
+    above = pl.min_horizontal("^trouble_.*$")
+    told = told.with_columns(
+        above.is_not_null().alias("has_trouble"),
+        shape(pl.col("text")).alias("said"),
+    ).filter((pl.col("line") < above).fill_null(True))
+    own = told.filter(~pl.col("is_error"))
+    whose = ["file", *WHOSE]
+    usual = own.filter(pl.len().over(*whose, "said") >= REPEATED)
+    closing = own.group_by(whose, maintain_order=True).tail(CLOSING)
+    parts = (
+        (LAST, own.unique(whose, keep="last", maintain_order=True)),
+        (
+            GAVE_UP,
+            told.filter("has_trouble").unique(whose, keep="last", maintain_order=True),
         ),
-        gave_up.unique(WHOSE, keep="last", maintain_order=True).with_columns(
-            pl.lit(GAVE_UP).alias("message")
-        ),
-        *(
-            own.group_by(WHOSE, maintain_order=True)
-            .tail(CLOSING)
-            .filter(pl.col("text").str.contains(words))
-            .select(own.columns)
-            .with_columns(pl.lit(message).alias("message"))
-            for words, message in ((OVER, DONE), (EPOCH_OVER, EPOCH))
-        ),
-        usual.with_columns(said.alias("said"))
-        .unique([*WHOSE, "said"], keep="last", maintain_order=True)
-        .with_columns(pl.lit(USUAL).alias("message"))
-        .drop("said"),
-    ]
-    rows = pl.concat([*parts, bars], how="diagonal").with_columns(
-        pl.lit("neutral").alias("role"), pl.lit(log.name).alias("source")
+        (DONE, closing.filter(pl.col("text").str.contains(OVER))),
+        (EPOCH, closing.filter(pl.col("text").str.contains(EPOCH_OVER))),
+        (USUAL, usual.unique([*whose, "said"], keep="last", maintain_order=True)),
+        (BAR, _bars(framed, failing)),
     )
-    return tables.conform("events", rows.select(c for c in SCHEMAS["events"]))
+    columns = [c for c in SCHEMAS["events"] if c in framed.columns]
+    rows = pl.concat(
+        part.select(*columns, "file", pl.lit(message).alias("message"))
+        for message, part in parts
+    ).sort("file", maintain_order=True)
+    neutral = rows.drop("file").with_columns(pl.lit("neutral").alias("role"))
+    return tables.conform("events", neutral)
 
 
-def _bars(framed: pl.DataFrame, first: int | None) -> pl.DataFrame:
-    """Return the last progress bar above the line `first`, as rows of BAR.
+def _bars(framed: pl.DataFrame, failing: pl.DataFrame) -> pl.DataFrame:
+    """Return the last progress bar of each file above its first line of trouble.
 
     Its time is that of the last line with a time above where it began, and what it has
     been drawn since: it was not drawn any later if the lines below came at once.
     """
-    above = framed if first is None else framed.filter(pl.col("line") < first)
     part = pl.col("text").str.extract_groups(BARS).struct
     hours, minutes, seconds = (
         part.field(n).cast(pl.Int64, strict=False).fill_null(0) for n in "234"
     )
     drawn = pl.duration(hours=hours, minutes=minutes, seconds=seconds)
+    bars = framed.with_columns(part.field("1").alias("title")).drop_nulls("title")
+    if bars.is_empty():
+        return bars
+    first = failing.group_by("source").agg(pl.col("line").min().alias("first"))
+    began = pl.col("t").first().over("file", "title")
     return (
-        above.with_columns(
-            part.field("1").alias("title"), pl.col("t").forward_fill().alias("since")
-        )
-        .filter(pl.col("title").is_not_null())
-        .with_columns(
-            (pl.col("since").first().over("title") + drawn).cast(TIME).alias("t")
-        )
+        bars.join(first, on="source", how="left", maintain_order="left")
+        .filter((pl.col("line") < pl.col("first")).fill_null(True))
+        .with_columns((began + drawn).cast(TIME).alias("t"))
+        .group_by("file", maintain_order=True)
         .tail(1)
-        .drop("title", "since")
-        .with_columns(pl.lit(BAR).alias("message"))
     )
 
 
