@@ -21,6 +21,7 @@ WEIGHTS: dict[str, tuple[float, str]] = {
     "older": (2.0, "a host that is behind as well may only have dumped earlier"),
     "early file": (12.0, "a dump of an earlier moment shows nothing of the stop"),
     "elsewhere": (14.0, "a cause that none of this evidence shows"),
+    "unseen wait": (2.0, "a rank that nothing shows waits for a cause that is shown"),
     # culprits
     "culprit": (3.0, "one more rank, host or stage that failed by itself"),
     "kin": (0.25, "one more rank of a host, stage or group that failed as a whole"),

@@ -104,3 +104,13 @@ def test_each_weight_has_a_reason_and_no_cost_goes_by_another_name():
 def test_the_order_of_ranks_changes_nothing():
     turned = [WAITS, WAITS, f"{HISTORY}abcd|p", f"{HISTORY}abc"]
     assert told(turned) == [("missing-rank", (3,), "certain")]
+
+
+def test_an_unseen_rank_is_not_named_beside_a_cause_that_is_shown():
+    """Rank 5 waits for rank 4, of which nothing is known, and all for rank 2."""
+    alone = [f"{HISTORY}abcdpWabcdpW|"] * 4
+    pair = ["", f"{HISTORY}abcd|p"]
+    assert ("crashed-rank", (4,), "possible") in told([*alone, *pair], unseen=[4])
+    found = told([*ABSENT, *pair], unseen=[4])
+    assert ("missing-rank", (2,), "certain") in found
+    assert not any(4 in ranks for _, ranks, sure in found if sure)

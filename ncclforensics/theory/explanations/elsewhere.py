@@ -1,4 +1,7 @@
-"""The rival story that the cause is not in this evidence."""
+"""The rival story that the cause is not in this evidence.
+
+Of a rank that nothing shows, that it waits for the cause at another end, as others do.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,12 @@ if TYPE_CHECKING:
     from ncclforensics.theory.case import Case
     from ncclforensics.theory.ends import End
 
+SHOWN = ("absent", "circle")  # kinds of ends whose ranks are known
+
 
 def propose(case: Case, end: End) -> Iterator[Story]:
-    """Blame nobody: the cause is in no evidence."""
-    costs = (("elsewhere", 1.0), *sides.unexplained(case, end, ()))
+    """Blame nobody: the cause is in no evidence, or at another end."""
+    shown = any(other.kind in SHOWN for other in case.ends)
+    why = "unseen wait" if end.kind == "unseen" and shown else "elsewhere"
+    costs = ((why, 1.0), *sides.unexplained(case, end, ()))
     yield Story("", (), None, what="elsewhere", costs=costs)
