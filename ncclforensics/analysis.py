@@ -225,6 +225,8 @@ def conclude(
     if not weigh.is_moving(joined):
         signs += bool(seen_places.nameless(joined)) or seen_places.idle(joined)
         signs += joined["calls"].height + len(uncollected.uncollected(joined))
+    if job.ended_well(joined):
+        signs = 0
     ranked = ranking.rank(said, diagnosers.CLASSES, signs, told)
     suspected = suspects.suspects(joined)
     if not (suspected or ranked.verdict):

@@ -6,12 +6,12 @@ What it means
 
 How we know
     Slurm's `CANCELLED` without `DUE TO`, or `DUE to SIGNAL`; job state CANCELLED or
-    DEADLINE; `CANCELLED by <uid>` of sacct; LSF's `TERM_OWNER` or `TERM_ADMIN`; a pod
-    with a deletion timestamp; SIGINT or SIGHUP (the terminal was closed) that reached
-    the agent, srun or every rank; with nothing before it that says that the job had
-    already failed or hung. A cancelled step without its job says nothing, as srun also
-    cancels a step after one of its tasks failed, unless srun shows that all tasks ended
-    by its signal.
+    DEADLINE; `CANCELLED by <uid>` of sacct; LSF's `TERM_OWNER` or `TERM_ADMIN`;
+    Determined's `was killed by user`; a pod with a deletion timestamp; SIGINT or SIGHUP
+    (the terminal was closed) that reached the agent, srun or every rank; with nothing
+    before it that says that the job had already failed or hung. A cancelled step
+    without its job says nothing, as srun also cancels a step after one of its tasks
+    failed, unless srun shows that all tasks ended by its signal.
 
 What to do
     Ask who cancelled it: `sacct -j <job> -X -o JobID,State%30,End` names the user id.
@@ -45,7 +45,10 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "dead-rank"
-NEEDS = ("slurm.", "launchers.lsf", "launchers.kubernetes", "torchelastic.", "python.")
+NEEDS = (
+    *("slurm.", "launchers.lsf", "launchers.kubernetes", "torchelastic.", "python."),
+    "launchers.killed_by_user",
+)
 MISSING = "no scheduler's output"
 NEXT_TIME = "keep the job's own output file: sbatch --output=%x-%j.out"
 EXPLAINS = external_stop.ECHOES
@@ -53,7 +56,10 @@ SPREADS = True
 
 # ended by a request or a rule; other states have a class of their own
 STATES = ("CANCELLED", "DEADLINE")
-OWNED = ("slurm.sacct.cancelled", "launchers.lsf.killed_by", "slurm.interrupted")
+OWNED = (
+    *("slurm.sacct.cancelled", "launchers.lsf.killed_by", "slurm.interrupted"),
+    "launchers.killed_by_user",
+)
 # a controller may delete a pod as well as a person
 DELETED = "launchers.kubernetes.deleted"
 AUDITED = "launchers.kubernetes.audit_deleted"

@@ -40,8 +40,10 @@ import polars as pl
 from ncclforensics.evidence import (
     common,
     cuda_errors,
+    exceptions,
     gpu_state,
     kernel_log,
+    pods,
     timed_out_call,
 )
 from ncclforensics.model.actions import Action, drain
@@ -166,6 +168,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         or common.hosts_of(frames, ranks)
         or common.host_of_file(frames, faults)
     )
+    met = () if ranks or told.height else _met(frames, hosts)
+    ranks = ranks or met
     # a GPU is function 0 of its slot, even if the line leaves that out
     gpus = common.strings(faults["pci"].str.strip_suffix(".0").str.to_lowercase())
     if _either_end(faults):
@@ -190,6 +194,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             )
         ),
         explanation=_explanation(faults, told, named)
+        + (f" {named.capitalize()} alone met an error of CUDA there." if met else "")
         + (f" nvidia-smi tells: {gpu_state.told(counted)}." if counted.height else ""),
         remedy=_remedy(hosts, gpus, numbers),
         ranks=ranks,
@@ -198,6 +203,15 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         collective=timed_out_call.waited_in(frames),
         first_seen=common.first_seen(faults if faults.height else told),
     )
+
+
+def _met(frames: Frames, hosts: tuple[str, ...]) -> tuple[int, ...]:
+    """Return the only rank on a host that raised an error of its GPU, or ()."""
+    here = common.ranks_on(frames, [*hosts, *pods.on(frames, hosts)])
+    of_gpu = pl.col("text").str.contains(exceptions.OF_GPU)
+    raised = exceptions.uncaught(frames).filter(of_gpu & pl.col("rank").is_in(here))
+    ranks = common.numbers(raised["rank"])
+    return ranks if len(ranks) == len(hosts) == 1 else ()
 
 
 def _explanation(faults: pl.DataFrame, told: pl.DataFrame, named: str) -> str:

@@ -116,7 +116,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     ranks = ranks or _in_pods(frames, lines)
     joined = not ranks  # by a signal, which is weaker
     if joined:
-        ranks = _by_signal(killed, hosts)
+        ranks = _by_signal(killed, (*hosts, *pods.on(frames, hosts)))
         hosts = hosts or common.hosts_of(frames, ranks)
     who = common.ranks(ranks) if ranks else "a process of the job"
     where = common.on(hosts)

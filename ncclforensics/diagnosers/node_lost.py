@@ -166,13 +166,16 @@ def _has_pods(frames: Frames, hosts: tuple[str, ...]) -> bool:
 def _left_over(frames: Frames) -> tuple[int, ...]:
     """Return the tasks that srun reports on no other node, if they are a node's.
 
-    That is known if all other nodes had as many tasks.
+    That is known if all other nodes had as many tasks. One task a node may be an agent,
+    several are ranks.
     """
-    ended = exit_records.torn_down(frames).drop_nulls(["rank", "host"])
-    sizes = ended.group_by("host").agg(pl.col("rank").n_unique())["rank"].unique()
-    tasks = frames["events"]["task"].drop_nulls().unique().sort()
-    left = tasks.filter(~tasks.is_in(ended["rank"].implode()))
-    return tuple(left) if sizes.to_list() == [left.len()] else ()
+    ended = exit_records.torn_down(frames).drop_nulls(["task", "host"])
+    sizes = ended.group_by("host").agg(pl.col("task").n_unique())["task"].unique()
+    if sizes.len() != 1 or (sizes[0] == 1 and ended["rank"].has_nulls()):
+        return ()
+    tasks = pl.concat([frames["events"]["task"].drop_nulls(), ended["task"]])
+    left = sorted({*range(1 + int(str(tasks.max())))} - {*ended["task"]})
+    return tuple(left) if len(left) == sizes[0] else ()
 
 
 def _without_evidence(frames: Frames) -> tuple[int, ...]:

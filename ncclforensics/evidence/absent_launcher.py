@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.exits import exit_records
 from ncclforensics.correlate.runs.job import STEPS
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import Finding
@@ -18,17 +19,36 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 NOT_FOUND = "system.not_started"
+# the step daemon of one node says so, in a stream of all nodes
+OF_DAEMON = pl.col("text").str.contains("execve()", literal=True)
+ENOENT = 2  # with which srun says that such a task exited
 
 
 def lines(frames: Frames, told: pl.DataFrame) -> pl.DataFrame:
     """Return the lines that say so, with the `command`; none if the job made steps.
 
-    `told` are the lines of agents and stores: where they stand, a launcher did start.
+    `told` are the lines of agents and stores: where they stand, a launcher did start,
+    at least on the hosts of other tasks. Those of srun's exits tell the host.
     """
     found = frames.message(NOT_FOUND)
     if found.is_empty() or frames.message(*STEPS).height:
         return found.clear().with_columns(command=pl.lit(""))
-    return found.filter(~pl.col("source").is_in(told["source"].unique().implode()))
+    elsewhere = ~pl.col("source").is_in(told["source"].unique().implode())
+    at = found.filter(OF_DAEMON | elsewhere).join(
+        hosts_without(frames), on="source", how="left", maintain_order="left"
+    )
+    host = pl.coalesce("host", pl.when(OF_DAEMON).then("_host"))
+    return at.with_columns(host.alias("host")).drop("_host")
+
+
+def hosts_without(frames: Frames) -> pl.DataFrame:
+    """Return `source _host` of srun's tasks whose program their node did not find."""
+    said = frames.message(NOT_FOUND).filter(OF_DAEMON).select("source").unique()
+    if said.is_empty():
+        return said.with_columns(_host=pl.lit("")).clear()
+    ended = exit_records.of_slurm(frames).filter(pl.col("code") == ENOENT)
+    hosts = ended.select("source", _host="host").drop_nulls()
+    return hosts.join(said, on="source", how="semi").unique(maintain_order=True)
 
 
 def words(found: pl.DataFrame) -> str:

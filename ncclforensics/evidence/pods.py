@@ -109,6 +109,17 @@ def nodes(frames: Frames, pods: tuple[str, ...]) -> str:
     return f" Pod {common.some(words)}." if words else ""
 
 
+def on(frames: Frames, hosts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the pods that ran on nodes of these names, whatever their domain."""
+    lines = frames.message(PLACED)
+    if lines.is_empty():
+        return ()
+    node = pl.coalesce("node", "described").str.extract(r"^([^./]+)")
+    told = lines.select(_pod(lines).alias("pod"), node.alias("node")).drop_nulls()
+    short = [host.partition(".")[0] for host in hosts]
+    return common.strings(told.filter(pl.col("node").is_in(short))["pod"])
+
+
 def _named(names: pl.Series, host: str) -> str | None:
     """Return the one of some pods' names that a pod with this host name has."""
     indexed = names.filter(names.str.replace(RANDOM, "$1") == host)

@@ -14,47 +14,28 @@ import polars as pl
 
 from ncclforensics.correlate.exits import exit_records, uncollected
 from ncclforensics.correlate.identity import world
-from ncclforensics.correlate.identity.host_names import NOWHERE
 from ncclforensics.correlate.traces import call_summary
 from ncclforensics.evidence import (
+    absent_launcher,
     common,
     exceptions,
     external_stop,
     lost_peers,
     quiet_leavers,
+    reported_ends,
 )
 from ncclforensics.evidence.exceptions import RAISED, SCHEMA
-from ncclforensics.model.frames import needing, remembered
+from ncclforensics.model.frames import remembered
 from ncclforensics.model.tables import without_rows
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-# a process with one of these lines aborted itself because of a peer
-SELF_ABORT = (
-    "c10d.watchdog.abort",
-    "c10d.watchdog.timeout",
-    "c10d.heartbeat.terminate",
-    "c10d.heartbeat.stuck",
-    "c10d.heartbeat.timeout",
-)
 # a watchdog of torch ends its process by abort()
 BY_ABORT = r"^(?:Aborted|Terminated)"
 CUDA = r"^(?:CUDA|HIP)(?: driver)? error: (?P<what>[^\n]+)"
 # a training loop's own check of its loss or gradients
 NOT_A_NUMBER = ("launchers.megatron.nan", "launchers.megatron.nan.checked")
-# lines of what ends a process, whose own last lines may be lost
-FATAL = (
-    *("python.dataloader.killed", "python.dataloader.exited"),
-    *("python.device_assert", "python.cuda_error", "nccl_tests.cuda_failure"),
-    *("python.cuda_error.sticky", "system.hsa.fault"),
-)
-# CUDA errors that a process's own kernel causes, and that persist in the process
-STICKY = (
-    r"illegal memory access|illegal instruction|misaligned address"
-    r"|unspecified launch failure|device-side assert|invalid program counter"
-)
-RAY = ("launchers.ray.actor_died", "launchers.ray.worker_died")
 FAULTS = (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGFPE, -signal.SIGILL)
 OF_VICTIMS = (1, -signal.SIGABRT)
 # what a watchdog that lost a peer throws, up to torch 2.0 and since; and Gloo, in the
@@ -78,6 +59,8 @@ def of_own(frames: Frames) -> pl.DataFrame:
     unread = words.filter(pl.col("echo").is_null())
     ended = _exits(frames, pl.concat([echoing, unread]))
     ended = ended.filter(~external_stop.after_stop(frames, ended) | is_fault())
+    unstarted = absent_launcher.hosts_without(frames)["_host"]
+    ended = ended.filter(~pl.col("host").is_in(unstarted.implode()).fill_null(False))
     own = words.filter(~pl.col("echo")).select(SCHEMA.keys())
     own = with_only_exit(frames, own)
     # the exit of a rank whose exception is known adds nothing
@@ -86,8 +69,7 @@ def of_own(frames: Frames) -> pl.DataFrame:
     faults = silent.filter(is_fault())
     if own.height or faults.height:
         return pl.concat([own, faults])
-    gone = pl.concat([_of_ray(frames), _of_lines(frames), _of_services(frames)])
-    if gone.height:
+    if (gone := reported_ends.gone(frames)).height:
         return with_only_exit(frames, gone)
     # a bare exit code is a primary failure only if every other one is explained; a
     # victim whose text is lost exits with 1, or with its watchdog's SIGABRT
@@ -283,99 +265,10 @@ def _ended_so(frames: Frames) -> pl.Expr:
     )
 
 
-def _of_ray(frames: Frames) -> pl.DataFrame:
-    """Return the worker that Ray lost, in SCHEMA, if no watchdog ended any.
-
-    Ray sees that a process is gone and not why. `host` is its address, if only one is
-    named.
-    """
-    lines = frames.message(*RAY)
-    victims = frames["events"].filter(pl.col("role") == "victim")
-    if lines.is_empty() or victims.height or frames.message(*SELF_ABORT).height:
-        return without_rows(SCHEMA)
-    repeated = "repeated" in lines.columns and lines["repeated"].count() > 0
-    known = lines.select("host", "pid").drop_nulls().unique()
-    # Ray on one machine prints an address that every machine has
-    where = pl.when(~pl.col("host").str.contains(NOWHERE)).then("host")
-    host = where if known.height == 1 and not repeated else pl.lit(None)
-    return lines.with_columns(
-        pl.lit(None, pl.Int64).alias("code"),
-        pl.lit("its Ray worker is gone, and nothing tells why").alias("why"),
-        pl.lit(None, pl.String).alias("site"),
-        pl.lit("exit").alias("by"),
-        host.cast(pl.String).alias("host"),
-    ).select(SCHEMA.keys())
-
-
-def _of_services(frames: Frames) -> pl.DataFrame:
-    """Return the ranks that MPI or JAX's coordination service say are gone, in SCHEMA.
-
-    MPI's internal error is of the rank itself. A heartbeat that is missing tells that
-    a process is gone, and not why.
-    """
-    aborts = frames.message("launchers.mpi.abort")
-    silent = frames.message("jax.heartbeat_lost")
-    parts = [without_rows(SCHEMA)]
-    if "internal" in aborts.columns:
-        own = aborts.filter(pl.col("internal").is_not_null())
-        parts.append(_as_exits(own, "internal error of MPI"))
-    if "task_gone" in silent.columns:
-        listed = silent["missing"] if "missing" in silent.columns else None
-        tasks = pl.concat_list("task_gone")
-        each = tasks if listed is None else pl.coalesce("missing", tasks)
-        named = silent.with_columns(each.alias("rank")).explode("rank")
-        told = named.drop_nulls("rank").unique("rank", maintain_order=True)
-        parts.append(_as_exits(told, "its heartbeats stopped, and nothing tells why"))
-    return pl.concat(parts)
-
-
-def _as_exits(lines: pl.DataFrame, why: str) -> pl.DataFrame:
-    """Return lines about ranks that are gone, in SCHEMA."""
-    return lines.with_columns(
-        pl.lit(None, pl.Int64).alias("code"),
-        pl.lit(why).alias("why"),
-        pl.lit(None, pl.String).alias("site"),
-        pl.lit("exit").alias("by"),
-    ).select(SCHEMA.keys())
-
-
-@needing(*FATAL, "nccl.cuda.failure", otherwise=SCHEMA)
-def _of_lines(frames: Frames) -> pl.DataFrame:
-    """Return the ranks that lost a data loading process, or whose GPU failed a call.
-
-    In SCHEMA, used if no traceback reports it. A process that was told to terminate is
-    an echo.
-    """
-    lines = pl.concat([frames.message(*FATAL), _of_nccl(frames)], how="diagonal")
-    told = ~pl.col("text").str.contains(r"signal: Terminated")
-    return lines.filter(told & ~external_stop.after_stop(frames, lines)).select(
-        "rank",
-        "host",
-        pl.lit(None, pl.Int64).alias("code"),
-        pl.col("text").str.head(160).alias("why"),
-        pl.lit(None, pl.String).alias("site"),
-        pl.lit("traceback").alias("by"),
-        *("t", "text", "source", "line"),
-    )
-
-
-def _of_nccl(frames: Frames) -> pl.DataFrame:
-    """Return the CUDA errors that persist in their process, as NCCL reports them.
-
-    Only if one process has them: of several, one may have brought down the others.
-    """
-    lines = frames.message("nccl.cuda.failure")
-    mine = lines.filter(
-        (pl.col("level") == "WARN") & pl.col("text").str.contains(STICKY)
-    )
-    alone = mine.select("host", "pid").unique().height == 1
-    return mine if alone else mine.clear()
-
-
 def _exits(frames: Frames, echoing: pl.DataFrame) -> pl.DataFrame:
     """Return the exits that no agent and no loss of a peer caused, in SCHEMA."""
     victims = frames["events"].filter(pl.col("role") == "victim")["rank"]
-    aborts = frames.message(*SELF_ABORT)["rank"]
+    aborts = frames.message(*reported_ends.SELF_ABORT)["rank"]
     echoed = pl.concat([victims, aborts, echoing["rank"]]).drop_nulls().unique()
     code = pl.col("code")
     why = common.exit_words(code)

@@ -36,7 +36,7 @@ EXCHANGES = r"(?i)^all_?to_?all"
 EVEN_AT_ONCE = "all_gather"
 # operations that watchdogs and dumps name alike, but for case and underscores
 COMPARED = (
-    *("allreduce", "broadcast", "reduce", "gather", "scatter", "allgather"),
+    *("allreduce", "broadcast", "reduce", "gather", "scatter", "allgather", "barrier"),
     *("allgatherbase", "reducescatter", "reducescatterbase"),
 )
 SPELLED = {

@@ -99,30 +99,29 @@ def _by_path(frames: Frames) -> Frames:
     counts: `gpu-1` is part of `gpu-1-2`. Where files are named by the hosts that their
     lines tell, `a01.log` and `a02.log`, a file `a03.log` is named by its host as well.
     """
-    told = [_known(frames), _named_alike(frames), node_folders.names(frames)]
-    known = pl.concat(told).unique()
+    hosts = pl.concat([_known(frames), _named_alike(frames)]).unique()
+    # a folder's name is the best that is known only where it holds none of those
+    folders = node_folders.names(frames)
+    names = folders.to_frame("source").select("source", _inside(hosts)).explode("_host")
+    holding = names.filter(_stands_alone())["source"]
+    known = pl.concat([hosts, folders.filter(~folders.is_in(holding))]).unique()
     if known.is_empty():
         return frames
     heard = frames["events"].drop_nulls("host")["source"].unique()
     path = pl.col("source")
-    found = path.str.extract_many(known.to_list(), overlapping=True).alias("_host")
-    alone = pl.concat_str(
-        pl.lit(r"(?:^|[^A-Za-z0-9])"),
-        pl.col("_host").str.escape_regex(),
-        pl.lit(r"(?:[^A-Za-z0-9]|$)"),
-    )
     size = pl.col("_host").str.len_bytes()
     named = (
         frames["sources"]
         .filter(pl.col("host").is_null() & ~path.is_in(heard.implode()))
-        .select("source", found)
+        .select("source", _inside(known))
         .explode("_host")
         .drop_nulls()
         .unique()
-        .filter(path.str.contains(alone))
+        .filter(_stands_alone())
         .filter(size == size.max().over("source"))
         .unique("source", keep="none", maintain_order=True)
     )
+    named = _as_printed(frames, named)
     if named.is_empty():
         return frames
 
@@ -135,6 +134,34 @@ def _by_path(frames: Frames) -> Frames:
         )
 
     return frames.each(fill)
+
+
+def _inside(names: pl.Series) -> pl.Expr:
+    """Return as `_host` the list of those of some names that a `source` holds."""
+    wanted = pl.lit(names).implode()
+    found = pl.col("source").str.extract_many(wanted, overlapping=True)
+    return found.alias("_host")
+
+
+def _stands_alone() -> pl.Expr:
+    """Whether `_host` is a whole word of `source`, and not a part of one."""
+    name = pl.col("_host").str.escape_regex()
+    edges = pl.lit(r"(?:^|[^A-Za-z0-9])"), pl.lit(r"(?:[^A-Za-z0-9]|$)")
+    return pl.col("source").str.contains(pl.concat_str(edges[0], name, edges[1]))
+
+
+def _as_printed(frames: Frames, named: pl.DataFrame) -> pl.DataFrame:
+    """Return `named`, rows `source _host`, with the host that agents print there.
+
+    Theirs is its name, that of the path an alias. A file in which agents of several
+    hosts print is of no host.
+    """
+    agents = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
+    printed = agents.drop_nulls("host").group_by("source").agg(pl.col("host").unique())
+    told = named.join(printed, on="source", how="left", maintain_order="left")
+    many, one = pl.col("host").list.len(), pl.col("host").list.first()
+    known = told.filter((many == 1) | many.is_null())
+    return known.select("source", pl.coalesce(one, "_host").alias("_host"))
 
 
 def _named_alike(frames: Frames) -> pl.Series:

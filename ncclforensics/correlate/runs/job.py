@@ -305,6 +305,12 @@ def ended_in_order(frames: Frames) -> bool:
     return open_.is_empty() and isinstance(size, int) and gone.height >= size
 
 
+def ended_well(frames: Frames) -> bool:
+    """Whether the platform says so of the whole job, and no process ended badly."""
+    told = (frames["exits"]["reported_by"] == "platform").any()
+    return bool(told) and ended_in_order(frames)
+
+
 @remembered
 def _hosts(frames: Frames) -> tuple[str, ...]:
     """Return the hosts of the ranks, or those that lines name if these have none."""

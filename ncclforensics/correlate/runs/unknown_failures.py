@@ -20,6 +20,7 @@ SUPPOSED = (
     r"(?i)\b(?:if|when|whenever|unless|until|whether|never|no longer|not|avoids?"
     r"|prevents?)\b[^.;!?]{0,80}\b(?:hangs|freezes|stuck)\b"
 )
+SERVES = "launchers.serving"
 BAD_LEVELS = ("E", "F", "ERROR", "FATAL", "CRITICAL", "C")
 QUOTED = 160  # characters of a line
 
@@ -43,7 +44,7 @@ def lines(frames: Frames) -> pl.DataFrame:
     known = job.ended_in_order(frames) or job.signs_of_failure(frames)
     if told.is_empty() or known:
         return told.clear()
-    own = frames.message(*job.STEPS, *job.TAGGED).filter(~bad)
+    own = frames.message(*job.STEPS, *job.TAGGED, SERVES).filter(~bad)
     last = own.group_by("source").agg(pl.col("line").max().alias("own_line"))
     return (
         told.join(last, on="source", how="left", maintain_order="left")

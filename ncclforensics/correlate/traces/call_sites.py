@@ -159,16 +159,14 @@ def looked(frames: Frames) -> pl.DataFrame:
 
     Columns `source line rank host pid t`, `op` (the call that it is in), `synchronizes`
     (it waits for its GPU, for its group to be made, or for what no frame shows),
-    `is_active` (py-spy saw it run) and SITE.
+    `calls_cpp` (so do most ranks, at one line), `is_active` (py-spy saw it run) and
+    SITE.
     """
     seen = process_stacks.looks(frames)
     who = ("rank", "host", "pid", "t", "op", "is_active")
     leaves = code_places.may_be_in_cpp().alias("in_cpp")
     spins = code_places.in_torch_itself().alias("spins")
     told = _told(seen, *(pl.col(c).first() for c in who), leaves, spins)
-    known = (pl.col("op").is_not_null() | pl.col("synchronizes")).any()
-    if told.select(known).item():
-        return told.drop("in_cpp", "spins")
     # calls made in C++ leave no frame: a line at which most ranks stand idle is one, or
     # at which torch reads a result of their GPUs, for which a host may spin
     many = pl.col("rank").n_unique().over(SITE)
@@ -176,8 +174,8 @@ def looked(frames: Frames) -> pl.DataFrame:
     idle = pl.col("spins") | ~pl.col("is_active").fill_null(True)
     idle &= pl.col("in_cpp")
     return told.with_columns(
-        (most & idle & pl.col("file").is_not_null()).alias("synchronizes")
-    ).drop("in_cpp", "spins")
+        (most & idle & pl.col("file").is_not_null()).alias("calls_cpp")
+    ).with_columns(pl.col("synchronizes") | pl.col("calls_cpp"))
 
 
 def _failed(frames: Frames) -> pl.DataFrame:
@@ -185,7 +183,7 @@ def _failed(frames: Frames) -> pl.DataFrame:
     lines = frames.message(FAILED)
     if not {*SITE, "depth"} <= set(lines.columns):
         return tables.without_rows(SCHEMA)
-    op = pl.col("function").filter(code_places.in_call()).last().alias("op")
+    op = code_places.called().alias("op")
     told = _told(lines, pl.col("rank").first(), pl.col("t").first(), op)
     return _as_sites(told.with_columns(waits=True, was_looked_at=False).reverse())
 
@@ -198,7 +196,7 @@ def _looked(frames: Frames) -> pl.DataFrame:
     """
     seen, gpu = looked(frames), pl.col("synchronizes") & pl.col("op").is_null()
     if seen["op"].null_count() < seen.height:
-        seen = seen.filter(~gpu)
+        seen = seen.filter(~gpu | pl.col("calls_cpp"))
     seen = seen.with_columns(
         pl.when(gpu).then(pl.col(c).first().over(gpu)).otherwise(c).alias(c)
         for c in SITE

@@ -15,6 +15,13 @@ OPS = (
     r"|i?send|i?recv|batch_isend_irecv|wait_tensor|_store_barrier"
     r"|(?:all_gather|reduce_scatter|all_to_all)\w*|\w+_object(?:_list|s)?)$"
 )
+# those of torch itself whose call is made in C++: DDP's buffers, and its start
+INNER = r"(?:^|/)torch/(?:nn/parallel/distributed|distributed/utils)\.py$"
+INNER_OPS = {
+    "_distributed_broadcast_coalesced": "broadcast",
+    "_sync_params_and_buffers": "broadcast",
+    "_verify_param_shape_across_processes": "all_gather",
+}
 # the same in C and C++: `c10d::AsyncAllreduceWork::run`, `MPI_Allreduce`
 NATIVE = (
     r"^(?:P?MPI_I?|c10d::Async|gloo::(?:\(anonymous namespace\)::)?)"
@@ -82,8 +89,19 @@ def is_python() -> pl.Expr:
 
 
 def in_call() -> pl.Expr:
-    """Whether a frame is a function of torch.distributed that programs call."""
-    return pl.col("file").str.contains(CALLS) & pl.col("function").str.contains(OPS)
+    """Whether a frame is a function of torch.distributed that programs call.
+
+    Or one of torch itself that calls it from C++, where no frame shows.
+    """
+    file, function = pl.col("file"), pl.col("function")
+    return (file.str.contains(CALLS) & function.str.contains(OPS)) | (
+        file.str.contains(INNER) & function.is_in(list(INNER_OPS))
+    )
+
+
+def called() -> pl.Expr:
+    """Return the outermost call of torch.distributed in a stack, by torch's name."""
+    return pl.col("function").filter(in_call()).last().replace(INNER_OPS)
 
 
 def kind(op: pl.Expr) -> pl.Expr:

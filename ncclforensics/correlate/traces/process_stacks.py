@@ -178,7 +178,7 @@ def _chosen(lines: pl.DataFrame) -> pl.DataFrame:
         .str.contains("active")
         .first()
         .alias("is_active"),
-        pl.col("function").filter(code_places.in_call()).last().alias("called"),
+        code_places.called().alias("called"),
         code_places.native_call().drop_nulls().first().alias("native"),
         pl.col("function").str.contains(code_places.AWAITS).any().alias("awaits"),
         own.any().alias("has_own"),

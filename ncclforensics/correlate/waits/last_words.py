@@ -74,17 +74,19 @@ def at_work(frames: Frames, waits: pl.DataFrame) -> frozenset[int]:
     )
 
 
-def is_drawn_late(frames: Frames, waits: pl.DataFrame) -> bool:
-    """Whether a progress bar was still drawn late in the wait of the others.
+def drawn_late(frames: Frames, waits: pl.DataFrame) -> dict[str, bool]:
+    """Say of each source whether its progress bar was drawn late in the wait of others.
 
     Whose it is, a console that ranks share does not tell. `waits` as in `at_work`.
     """
     bars = frames["events"].filter(
         (pl.col("message") == BAR) & pl.col("rank").is_null()
     )
+    if bars.is_empty():
+        return {}
     said = frames["events"].filter(pl.col("message").is_in([LAST, GAVE_UP]))
-    late = bars.filter(pl.col("t") > _middle(waits, said) + CLOCKS)
-    return late.height > 0
+    late = (pl.col("t") > _middle(waits, said) + CLOCKS).fill_null(False)
+    return dict(bars.select("source", late.alias("late")).sort("source").iter_rows())
 
 
 def single_out(frames: Frames, waits: pl.DataFrame) -> bool:
@@ -93,7 +95,7 @@ def single_out(frames: Frames, waits: pl.DataFrame) -> bool:
         over(frames, frozenset(), epoch=True)
         or odd(frames)
         or at_work(frames, waits)
-        or is_drawn_late(frames, waits)
+        or drawn_late(frames, waits)
     )
 
 

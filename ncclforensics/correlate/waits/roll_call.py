@@ -117,8 +117,11 @@ def call(frames: Frames) -> Roll:
     few &= 2 * len(heard | waited) >= len(known)
     # a rank that its launcher ended after another's failure had no time to print
     silent = named or (quiet if few and not failed | left else frozenset())
-    if len(silent) == 1 and last_words.is_drawn_late(frames, own):
-        working |= silent
+    drawn = _drawn(frames, own, silent)
+    working |= {rank for rank, late in drawn.items() if late}
+    if not working.isdisjoint(silent):
+        # whose bar was complete long before came, and had not waited long enough
+        silent -= drawn.keys() - working
     apart = (failed | left) - silent
     lines = pl.concat([own.select(LINE), victims.select(LINE)])
     lines = lines.filter(pl.col("rank").is_in(list(waited)))
@@ -135,6 +138,22 @@ def call(frames: Frames) -> Roll:
         bool(named),
         lines.sort("rank", "source", "line"),
     )
+
+
+def _drawn(
+    frames: Frames, own: pl.DataFrame, silent: frozenset[int]
+) -> dict[int, bool]:
+    """Say of silent ranks whether their progress bar was drawn late in the wait.
+
+    A bar on a console is of the one rank of its agent that does not wait, and of the
+    only silent rank, wherever it is drawn.
+    """
+    late = last_words.drawn_late(frames, own)
+    if len(silent) == 1:
+        return {rank: True for rank in silent if any(late.values())}
+    crews = (c for c in agent_processes.crews(frames) if c.source in late)
+    mine = ((silent & crew.ranks, late[crew.source]) for crew in crews)
+    return {min(ranks): drawn for ranks, drawn in mine if len(ranks) == 1}
 
 
 def is_changed_by(frames: Frames, said: pl.DataFrame) -> bool:

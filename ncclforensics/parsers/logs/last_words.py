@@ -32,6 +32,7 @@ ABOVE = 256  # lines above the first trouble that are looked at
 TOGETHER = 4096  # lines of several files that are framed at once
 WHOSE = ("rank", "local_rank", "task")  # what a prefix tells of a line's writer
 LINES = {"line": pl.Int64(), "raw": pl.String()}
+OF_OTHERS = ("c10d.dump.observed", "c10d.dump.requested", "c10d.dump.preparing")
 REPEATED = 3  # lines that are alike
 CLOSING = 3  # last lines that may say that the loop is over
 PEERS = 8  # ranks whose lines are enough to compare those of a few with
@@ -97,10 +98,11 @@ def trouble(told: Frames) -> pl.DataFrame:
     """Return `source rank local_rank task line` of the lines that tell of trouble.
 
     A traceback counts where it begins: its event is cited where it ends. What dumps
-    stacks is no program's log.
+    stacks is no program's log. That another rank asks for dumps ends no work.
     """
     is_stack = pl.col("message").str.starts_with("stacks.")
-    bad = told["events"].filter(pl.col("role").is_in(FAILING) | is_stack)
+    fails = pl.col("role").is_in(FAILING) & ~pl.col("message").is_in(OF_OTHERS)
+    bad = told["events"].filter(fails | is_stack)
     heads = told.message("python.traceback")
     return pl.concat([part.select("source", *WHOSE, "line") for part in (bad, heads)])
 

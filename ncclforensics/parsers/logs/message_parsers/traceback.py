@@ -36,6 +36,8 @@ KINDS = {
 }
 IS_QUOTED = True  # the event of a traceback quotes what was raised, where that stands
 HEAD = "Traceback (most recent call last)"
+# Ray's driver prints the frames of a task under the name of its process
+_HEAD = re.compile(rf"{re.escape(HEAD)}|ray\.exceptions\.RayTaskError\(")
 CHAINS = ("During handling of the above", "The above exception was the direct cause")
 # torch may be installed, or built in place (`/pytorch/torch/distributed/…`)
 _MACHINERY = re.compile(r"<frozen |-packages/torch/|/torch/(?:distributed|nn)/")
@@ -72,7 +74,8 @@ _RAISED = re.compile(
     # a lower-case word without a message is the rest of a wrapped line; a level begins
     # a line printed by `logging`
     r"(?!Failures:|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):|[a-z]\w*\s*$)"
-    r"(?P<exception>[A-Za-z_]\w*(?:\.\w+)*)(?::\s*(?P<message>.*))?\s*$"
+    # in brackets, what Ray wraps
+    r"(?P<exception>[A-Za-z_]\w*(?:\.\w+)*)(?:\([\w.]+\))?(?::\s*(?P<message>.*))?\s*$"
 )
 
 
@@ -89,9 +92,10 @@ def parse(text: str) -> list[dict[str, object]]:
     with the exception), `goes_on` (null: see `captures`). Truncated values are null,
     and so is `raised_in` where somebody left out the last frames.
     """
-    before, head, after = capped(text).partition(HEAD)
-    if not head:
+    whole = capped(text)
+    if not (head := _HEAD.search(whole)):
         return []
+    before, after = whole[: head.start()], whole[head.end() :]
     # a quoted traceback is indented as a whole
     margin = before.rpartition("\n")[2]
     margin = margin if margin.isspace() else ""

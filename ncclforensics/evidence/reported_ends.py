@@ -1,0 +1,135 @@
+"""Ends of processes that other lines tell than an exception or an exit code.
+
+Ray, MPI and JAX's coordination service see that a process is gone; a data loader, CUDA
+and NCCL print what ended one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.identity.host_names import NOWHERE
+from ncclforensics.evidence import external_stop
+from ncclforensics.evidence.exceptions import SCHEMA
+from ncclforensics.model.frames import needing
+from ncclforensics.model.tables import without_rows
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+# lines of what ends a process, whose own last lines may be lost
+FATAL = (
+    *("python.dataloader.killed", "python.dataloader.exited"),
+    *("python.device_assert", "python.cuda_error", "nccl_tests.cuda_failure"),
+    *("python.cuda_error.sticky", "system.hsa.fault"),
+)
+# CUDA errors that a process's own kernel causes, and that persist in the process
+STICKY = (
+    r"illegal memory access|illegal instruction|misaligned address"
+    r"|unspecified launch failure|device-side assert|invalid program counter"
+)
+RAY = ("launchers.ray.actor_died", "launchers.ray.worker_died")
+# a process with one of these lines aborted itself because of a peer
+SELF_ABORT = (
+    "c10d.watchdog.abort",
+    "c10d.watchdog.timeout",
+    "c10d.heartbeat.terminate",
+    "c10d.heartbeat.stuck",
+    "c10d.heartbeat.timeout",
+)
+
+
+def gone(frames: Frames) -> pl.DataFrame:
+    """Return what such lines tell of processes that ended by themselves, in SCHEMA."""
+    return pl.concat([_of_ray(frames), _of_lines(frames), _of_services(frames)])
+
+
+def _of_ray(frames: Frames) -> pl.DataFrame:
+    """Return the worker that Ray lost, in SCHEMA, if no watchdog ended any.
+
+    Ray sees that a process is gone and not why. `host` is its address, if only one is
+    named.
+    """
+    lines = frames.message(*RAY)
+    victims = frames["events"].filter(pl.col("role") == "victim")
+    if lines.is_empty() or victims.height or frames.message(*SELF_ABORT).height:
+        return without_rows(SCHEMA)
+    repeated = "repeated" in lines.columns and lines["repeated"].count() > 0
+    known = lines.select("host", "pid").drop_nulls().unique()
+    # Ray on one machine prints an address that every machine has
+    where = pl.when(~pl.col("host").str.contains(NOWHERE)).then("host")
+    host = where if known.height == 1 and not repeated else pl.lit(None)
+    return lines.with_columns(
+        pl.lit(None, pl.Int64).alias("code"),
+        pl.lit("its Ray worker is gone, and nothing tells why").alias("why"),
+        pl.lit(None, pl.String).alias("site"),
+        pl.lit("exit").alias("by"),
+        host.cast(pl.String).alias("host"),
+    ).select(SCHEMA.keys())
+
+
+def _of_services(frames: Frames) -> pl.DataFrame:
+    """Return the ranks that MPI or JAX's coordination service say are gone, in SCHEMA.
+
+    MPI's internal error is of the rank itself. A heartbeat that is missing tells that
+    a process is gone, and not why.
+    """
+    aborts = frames.message("launchers.mpi.abort")
+    silent = frames.message("jax.heartbeat_lost")
+    parts = [without_rows(SCHEMA)]
+    if "internal" in aborts.columns:
+        own = aborts.filter(pl.col("internal").is_not_null())
+        parts.append(_as_exits(own, "internal error of MPI"))
+    if "task_gone" in silent.columns:
+        listed = silent["missing"] if "missing" in silent.columns else None
+        tasks = pl.concat_list("task_gone")
+        each = tasks if listed is None else pl.coalesce("missing", tasks)
+        named = silent.with_columns(each.alias("rank")).explode("rank")
+        told = named.drop_nulls("rank").unique("rank", maintain_order=True)
+        parts.append(_as_exits(told, "its heartbeats stopped, and nothing tells why"))
+    return pl.concat(parts)
+
+
+def _as_exits(lines: pl.DataFrame, why: str) -> pl.DataFrame:
+    """Return lines about ranks that are gone, in SCHEMA."""
+    return lines.with_columns(
+        pl.lit(None, pl.Int64).alias("code"),
+        pl.lit(why).alias("why"),
+        pl.lit(None, pl.String).alias("site"),
+        pl.lit("exit").alias("by"),
+    ).select(SCHEMA.keys())
+
+
+@needing(*FATAL, "nccl.cuda.failure", otherwise=SCHEMA)
+def _of_lines(frames: Frames) -> pl.DataFrame:
+    """Return the ranks that lost a data loading process, or whose GPU failed a call.
+
+    In SCHEMA, used if no traceback reports it. A process that was told to terminate is
+    an echo.
+    """
+    lines = pl.concat([frames.message(*FATAL), _of_nccl(frames)], how="diagonal")
+    told = ~pl.col("text").str.contains(r"signal: Terminated")
+    return lines.filter(told & ~external_stop.after_stop(frames, lines)).select(
+        "rank",
+        "host",
+        pl.lit(None, pl.Int64).alias("code"),
+        pl.col("text").str.head(160).alias("why"),
+        pl.lit(None, pl.String).alias("site"),
+        pl.lit("traceback").alias("by"),
+        *("t", "text", "source", "line"),
+    )
+
+
+def _of_nccl(frames: Frames) -> pl.DataFrame:
+    """Return the CUDA errors that persist in their process, as NCCL reports them.
+
+    Only if one process has them: of several, one may have brought down the others.
+    """
+    lines = frames.message("nccl.cuda.failure")
+    mine = lines.filter(
+        (pl.col("level") == "WARN") & pl.col("text").str.contains(STICKY)
+    )
+    alone = mine.select("host", "pid").unique().height == 1
+    return mine if alone else mine.clear()
