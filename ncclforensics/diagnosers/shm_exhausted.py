@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.exits import exit_records
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import Finding
 
@@ -74,7 +75,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     lines = lines.sort(~pl.col("text").str.contains(FULL), maintain_order=True)
     hosts = common.hosts(lines["host"])
     ranks = common.numbers(pl.concat([lines["rank"], _beside(frames, hosts)["rank"]]))
+    only = exit_records.only_one(frames)
+    ranks = ranks or (() if only is None else (only,))
     hosts = hosts or common.hosts_of(frames, ranks)
+    hosts = hosts or common.host_of_file(frames, lines)
     where = common.named(hosts) or "a host that the lines do not name"
     on = f"   # on {common.some(hosts)}" if hosts else ""
     yield Finding(

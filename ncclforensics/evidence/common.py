@@ -73,10 +73,12 @@ def hosts(column: pl.Series) -> tuple[str, ...]:
 def host_of_file(frames: Frames, lines: pl.DataFrame) -> tuple[str, ...]:
     """Return the only host that the files of some lines name, as a prompt or a prefix.
 
-    For what a kernel or a service says of its own machine, without its name.
+    For what a kernel or a service says of its own machine, without its name, and what
+    an agent's processes print beside its table.
     """
-    files = frames["events"].filter(pl.col("source").is_in(lines["source"].implode()))
-    named = hosts(files["host"])
+    here = pl.col("source").is_in(lines["source"].implode())
+    told = (frames[name].filter(here)["host"] for name in ("events", "exits"))
+    named = hosts(pl.concat(told))
     return named if len(named) == 1 else ()
 
 
