@@ -61,12 +61,14 @@ EXPLAINS = ("straggler", "timeout-masking", "slow-rank")
 SPREADS = True
 
 CHANGE, CARD = "nccl.ib.speed_change", "nccl.ib.device"
+PORT = "system.ethtool"
 CHOSEN, DEVICES = "nccl.net.selected", "nccl.net.ib_using"
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the hosts with a network that is slower than it could be."""
-    for look in (_slowed, _slower_card, _socket, _by_calls, _by_steps):
+    looks = (_slowed, _slower_card, _slower_port, _socket, _by_calls, _by_steps)
+    for look in looks:
         if found := look(frames):
             yield found
             return
@@ -92,34 +94,54 @@ def _slowed(frames: Frames) -> Finding | None:
 
 def _slower_card(frames: Frames) -> Finding | None:
     """Find hosts with a card slower than the card of that name on most hosts."""
-    lines = frames.message(CARD)
+    return _below_others(frames.message(CARD), "mlxlink -d")
+
+
+def _slower_port(frames: Frames) -> Finding | None:
+    """Find hosts with an interface slower than that of its name on most hosts.
+
+    Only of a job that became slow: the job may not use the interface.
+    """
+    lines = frames.message(PORT)
+    if not {"interface", "speed"} <= set(lines.columns):
+        return None
+    if step_times.slowdown(frames) is None and transfers.fallen(frames) is None:
+        return None
+    told = pl.col("speed").str.extract(r"^(\d{1,9})Mb/s").cast(pl.Int64)
+    named = pl.col("interface").alias("hca"), pl.lit(None, pl.Int64).alias("hca_port")
+    speeds = lines.with_columns(told.alias("speed_mbps"), *named)
+    return _below_others(speeds, "ethtool")
+
+
+def _below_others(lines: pl.DataFrame, ask: str) -> Finding | None:
+    """Return the finding for `hca hca_port host speed_mbps` that differ; or None.
+
+    `ask` is the command that shows the speed of a card.
+    """
     if lines.is_empty() or lines["host"].n_unique() < 2:
         return None
-    card = lines.group_by("hca", "hca_port", "host").agg(pl.col("speed_mbps").max())
-    usual = card.group_by("hca", "hca_port").agg(
-        pl.col("speed_mbps").max().alias("usual"),
-        pl.col("host").n_unique().alias("hosts"),
-        (pl.col("speed_mbps") == pl.col("speed_mbps").max()).sum().alias("fast"),
-    )
+    port = ["hca", "hca_port"]
+    card = lines.group_by(*port, "host").agg(pl.col("speed_mbps").max())
+    usual = pl.col("speed_mbps").max().over(port)
+    fast = (pl.col("speed_mbps") == usual).sum().over(port)
     slow = (
-        card.join(usual, on=["hca", "hca_port"])
+        card.with_columns(usual.alias("usual"))
+        .filter(2 * fast >= pl.len().over(port))
         .filter((pl.col("speed_mbps") < pl.col("usual")) & (pl.col("speed_mbps") > 0))
-        .filter(2 * pl.col("fast") >= pl.col("hosts"))
         .sort("host", "hca")
     )
     if slow.is_empty():
         return None
-    mine = lines.join(slow, on=["host", "hca", "hca_port"], how="semi")
-    theirs = lines.join(
-        slow.select("hca", "hca_port").unique(), on=["hca", "hca_port"], how="semi"
-    ).join(mine.select("host").unique(), on="host", how="anti")
+    mine = lines.join(slow, on=[*port, "host"], how="semi", nulls_equal=True)
+    theirs = lines.join(slow, on=port, how="semi", nulls_equal=True)
+    theirs = theirs.join(mine, on="host", how="anti")
     hca, speed, usually = slow.select("hca", "speed_mbps", "usual").row(0)
     what = (
         f"{hca} runs at {speed // 1000} Gbit/s, on the others at "
         f"{usually // 1000} Gbit/s"
     )
     evidence = (*common.cites(mine, 3), *common.cites(theirs, 2))
-    return _finding(mine, "likely", what, evidence, hca)
+    return _finding(mine, "likely", what, evidence, hca, ask)
 
 
 def _socket(frames: Frames) -> Finding | None:
@@ -220,6 +242,7 @@ def _finding(
     what: str,
     evidence: tuple[Cite, ...],
     hca: str,
+    ask: str = "mlxlink -d",
 ) -> Finding:
     hosts = common.hosts(lines["host"])
     where = f"{common.named(hosts)}: " if hosts else ""
@@ -235,7 +258,7 @@ def _finding(
             Action(
                 f"ibstat {card} | grep Rate; mlxlink -d {card}{at}", only="infiniband"
             ),
-            Action(f"mlxlink -d {card}{at}", only="no infiniband"),
+            Action(f"{ask} {card}{at}", only="no infiniband"),
             "env | grep ^NCCL_; ls /dev/infiniband   # inside the job",
             "unset NCCL_IB_DISABLE NCCL_NET",
         ),
