@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.runs.job import STEPS
+from ncclforensics.correlate.runs.job import STEPS, ended_well
 from ncclforensics.evidence import absent_launcher, announced_ranks, common, pods
 from ncclforensics.evidence.reported_missing import JAX_START
 from ncclforensics.model.findings import Finding
@@ -106,7 +106,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     ):
         yield from _further_store(frames)
         return
-    if (never := pods.not_started(frames)).height:
+    if (never := pods.not_started(frames)).height and not ended_well(frames):
         yield _never_started(never)
         return
     lines = frames.message(*COUNTED, *UNREACHED)
