@@ -83,11 +83,18 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if gave_up.height:
         yield _gave_up(frames, gave_up, blocked, servers)
         return
-    if (blocked.is_empty() and servers.is_empty()) or awaited.nobody(frames):
+    if blocked.is_empty() and servers.is_empty():
+        return
+    hung = bool((blocked["message"] == storage.HUNG).any())
+    unharmed = awaited.nobody(frames)
+    if unharmed and not (hung and servers.height):
         return
     whom = awaited.ranks(frames)
     stuck = awaited.about(frames, blocked, whom)
     theirs = awaited.about(frames, servers, whom)
+    if unharmed:  # nothing shows that the job stopped for it
+        yield _stands(frames, stuck, theirs, whom, lasts=False)
+        return
     # in one look at a process that only is slow, it may wait as well
     lasts = bool(theirs.height) or (stuck["message"] == storage.HUNG).any()
     lasts = lasts or storage.stays(frames, stuck)
