@@ -218,3 +218,16 @@ def test_a_page_fault_of_amd_accuses_no_gpu_and_is_not_well(analyzed):
     line = AMD + "amdgpu: [gfxhub0] no-retry page fault (src_id:0 ring:24 vmid:8)\n"
     analysis = analyzed({"dmesg.txt": line})
     assert (analysis.ranked.outcome, analysis.ranked.verdict) == ("inconclusive", None)
+
+
+@pytest.mark.parametrize(("met", "ranks"), [((1,), (1,)), ((0, 1), ()), ((), ())])
+def test_the_only_rank_of_the_host_with_an_error_of_cuda_ran_on_that_gpu(
+    analyzed, met, ranks
+):
+    lost = xid(79, HARDWARE[79], pci="0000:ba:00")
+    raised = "".join(
+        traceback(rank, "RuntimeError: CUDA error: unspecified launch failure")
+        for rank in met
+    )
+    told = analyzed({"job.log": JOB + raised + timeout(0), "dmesg.log": lost})
+    assert verdict(told) == ("gpu-fault", ranks, ("gpu0001",))

@@ -98,3 +98,17 @@ def test_a_cut_line_counts_where_a_group_was_limited(analyzed, constraint, slugs
     told = found(analysis, "host-oom")
     assert [f.slug for _, f in told] == slugs
     assert all((f.ranks, f.hosts) == ((), ("gpu0002",)) for _, f in told)
+
+
+NODE = "Name:  llm-worker-0\nNode:      gpu0001.cluster.local/10.12.44.9\n"
+
+
+@pytest.mark.parametrize(("node", "ranks"), [("gpu0001", (1,)), ("gpu0009", ())])
+def test_a_pod_is_the_host_of_its_ranks_and_ran_on_a_node(analyzed, node, ranks):
+    log = kernel(KILL.format(pid=2187734, name="pt_main_thread"), host=node)
+    files = {
+        "worker-0.log": table((1, -9, 45443), host="llm-worker-0"),
+        "describe-worker-0.txt": NODE,
+        f"dmesg-{node}.log": log,
+    }
+    assert verdict(analyzed(files)) == ("host-oom", ranks, (node,))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from log_lines import table
 from nccl_lines import found, info, init, warn
 
 SLUG = "shm-exhausted"
@@ -123,3 +124,18 @@ def test_a_lock_of_multiprocessing_is_a_file_of_shared_memory(analyzed, where):
     slug = SLUG if where.startswith("multi") else "disk-full"
     analysis = analyzed({"job.log": log})
     assert analysis.ranked.verdict.slug == slug
+
+
+BUS = (
+    "RuntimeError: DataLoader worker (pid 46481) is killed by signal: Bus error. It is "
+    "possible that dataloader's workers are out of shared memory.\n"
+)
+
+
+@pytest.mark.parametrize(("ended", "ranks"), [([1], (1,)), ([1, 2], ())])
+def test_the_agents_table_tells_host_and_rank_of_lines_without_either(
+    analyzed, ended, ranks
+):
+    rows = table(*((rank, 1, 4000 + rank) for rank in ended), host="gpu0007")
+    (finding,) = found(analyzed({"console.log": BUS + rows}), SLUG)
+    assert (finding.ranks, finding.hosts) == (ranks, ("gpu0007",))

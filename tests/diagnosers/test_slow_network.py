@@ -57,3 +57,34 @@ def test_sockets_without_devices_and_devices_in_use_are_silent(analyzed):
     assert not found(
         analyzed({"a.log": info("gpu1", DEVICES, "Using network IB")}), SLUG
     )
+
+
+STEP = (
+    " [2026-11-20 12:00:00] iteration {n:8}/ 500 | consumed samples: {n} | elapsed "
+    "time per iteration (ms): {ms:.1f} | global batch size:    64 | lm loss: 2.5 |\n"
+)
+PORT = "Settings for ens3np0:\n\tSpeed: {}Mb/s\n\tLink detected: yes\n"
+
+
+def ports(*speeds, slows=True):
+    later = 2_500 if slows else 1_000
+    steps = enumerate([1_000] * 20 + [later] * 20, 1)
+    log = "".join(STEP.format(n=n, ms=ms) for n, ms in steps)
+    return {"job.log": log} | {
+        f"ethtool-gpu000{n}.txt": PORT.format(speed) for n, speed in enumerate(speeds)
+    }
+
+
+def test_of_a_job_that_became_slow_the_host_whose_port_is_slower_is_named(analyzed):
+    (finding,) = found(analyzed(ports(100_000, 10_000, 100_000)), SLUG)
+    assert (finding.hosts, finding.confidence) == (("gpu0001",), "likely")
+    assert "ens3np0 runs at 10 Gbit/s" in finding.headline
+
+
+def test_a_slower_port_of_a_job_that_goes_as_before_is_none_of_its_concern(analyzed):
+    assert not found(analyzed(ports(100_000, 10_000, 100_000, slows=False)), SLUG)
+
+
+def test_equal_ports_leave_a_slowdown_without_a_host(analyzed):
+    (finding,) = found(analyzed(ports(10_000, 10_000, 10_000)), SLUG)
+    assert (finding.hosts, finding.confidence) == ((), "possible")

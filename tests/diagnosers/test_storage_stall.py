@@ -254,3 +254,26 @@ def test_an_exception_with_its_head_is_certain(analyzed):
     text = traceback(0, "OSError: [Errno 116] Stale file handle")
     (whole,) = found(analyzed({"rank_0.log": text}), "storage-stall")
     assert whole[1].confidence == "certain"
+
+
+STEPS = "".join(f"[rank0]: step {n} loss 2.5\n" for n in range(9))
+
+
+@pytest.mark.parametrize(
+    ("log", "sure"),
+    [
+        (kernel(SILENT["lustre"], "gpu0002") + hung("lustre"), "possible"),
+        (kernel(SILENT["lustre"], "gpu0002"), None),
+        (hung("lustre"), None),
+        (
+            kernel(SILENT["lustre"], "gpu0002")
+            + hung("lustre")
+            + kernel(BACK["lustre"], "gpu0002", "10:20:00"),
+            None,
+        ),
+    ],
+    ids=["both", "server", "process", "back"],
+)
+def test_where_nothing_shows_a_hang_both_ends_have_to_tell_of_it(analyzed, log, sure):
+    told = analyzed({"rank_0.log": STEPS, "dmesg-gpu0002.log": log}).ranked.verdict
+    assert (told and (told.slug, told.confidence)) == (sure and ("storage-stall", sure))

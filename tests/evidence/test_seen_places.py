@@ -306,3 +306,45 @@ def test_one_waiting_dump_beside_the_stack_of_another_rank_is_any_moment(analyze
     stack = stacks_alone(WAITS, WAITS, SAVES)["rank_2.txt"]
     analysis = analyzed(recorded(rank0=True) | {"rank_2.txt": stack})
     assert analysis.ranked.verdict is None
+
+
+BUFFERS = (
+    "    _distributed_broadcast_coalesced (torch/nn/parallel/distributed.py:2240)\n"
+    "    forward (torch/nn/parallel/distributed.py:1643)\n"
+    "    evaluate (train.py:118)\n"
+)
+BACKWARD = (
+    "    _engine_run_backward (torch/autograd/graph.py:825)\n"
+    "    backward (torch/_tensor.py:581)\n"
+    "    epoch (train.py:87)\n"
+)
+
+
+def test_ddp_broadcasts_its_buffers_from_cpp_and_is_in_a_call(analyzed):
+    analysis = analyzed(spied(BUFFERS, BACKWARD, BACKWARD, BACKWARD))
+    assert verdict(analysis)[:2] == ("rank-conditional-collective", (0,))
+    found = analysis.ranked.verdict
+    assert (found.confidence, found.collective.op) == ("possible", "broadcast")
+
+
+def test_ranks_in_many_places_of_torch_wait_in_no_call(analyzed):
+    lines = (BACKWARD.replace("87", str(n)) for n in (87, 60, 61))
+    assert analyzed(spied(BUFFERS, *lines)).ranked.verdict is None
+
+
+HEADINGS = (
+    "===== gpu0001 rank {0} (local {0}) pid 50{0} : 2026-11-20 15:03:10 =====\n",
+    "--- host=gpu0001 RANK={0} ---\n",
+)
+
+
+@pytest.mark.parametrize("heading", HEADINGS)
+def test_a_heading_tells_whose_stack_stands_below(analyzed, heading):
+    stacks = (WAITS, WAITS, SAVES, WAITS)
+    text = "".join(
+        heading.format(rank)
+        + f'Process 50{rank}: python train.py\n\nThread 50{rank} (idle): "MainThread"\n'
+        + f"{stack}\n"
+        for rank, stack in enumerate(stacks)
+    )
+    assert verdict(analyzed({"stacks.txt": text}))[:2] == ("missing-rank", (2,))

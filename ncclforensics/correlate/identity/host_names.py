@@ -104,7 +104,9 @@ def _by_path(frames: Frames) -> Frames:
     folders = node_folders.names(frames)
     names = folders.to_frame("source").select("source", _inside(hosts)).explode("_host")
     holding = names.filter(_stands_alone())["source"]
-    known = pl.concat([hosts, folders.filter(~folders.is_in(holding.implode()))]).unique()
+    known = pl.concat(
+        [hosts, folders.filter(~folders.is_in(holding.implode()))]
+    ).unique()
     if known.is_empty():
         return frames
     heard = frames["events"].drop_nulls("host")["source"].unique()

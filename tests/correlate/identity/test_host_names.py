@@ -1,6 +1,8 @@
 """Files that are named by their hosts, and the ranks of a host that no line names."""
 
-from log_lines import table, verdict
+import pytest
+
+from log_lines import table, timeout, verdict
 
 PANIC = "[412113.0040] Kernel panic - not syncing: Fatal machine check\n"
 
@@ -44,3 +46,32 @@ def test_what_a_site_puts_before_a_host_in_a_files_name_is_no_part_of_it(analyze
     found = analyzed({f"out.{name}": text for name, text in files.items()})
     hosts = found.frames["ranks"].sort("rank")["host"].to_list()
     assert hosts == ["neo1", "neo1", "neo2", "neo2"]
+
+
+def agent_of(host, first):
+    ranks = range(first, first + 4)
+    return "".join(map(timeout, ranks)) + table(
+        *((rank, -6, 4000 + rank, rank % 4) for rank in ranks), host=host
+    )
+
+
+NAMES = ("node{}.log", "slurm-77-gpu{}.out", "ml_gpu{}_4f/0.log")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_host_that_an_agent_prints_is_that_of_its_file(analyzed, name):
+    files = {name.format(n): agent_of(f"gpu{n}", 4 * n) for n in range(3)}
+    analysis = analyzed(files)
+    hosts = dict(analysis.frames["ranks"].select("rank", "host").iter_rows())
+    assert hosts == {rank: f"gpu{rank // 4}" for rank in range(12)}
+    assert "mixed" not in analysis.ranked.outcome
+    events = analysis.frames["events"]["host"].drop_nulls().unique()
+    assert {*events} == {"gpu0", "gpu1", "gpu2"}
+
+
+def test_a_file_that_holds_the_name_of_a_known_host_is_of_that_host(analyzed):
+    files = {f"slurm-77-gpu{n}.out": agent_of(f"gpu{n}", 4 * n) for n in range(2)}
+    silent = "".join(f"[rank {rank}] step 9 loss 2.5\n" for rank in range(8, 12))
+    lost = {"sinfo.txt": "srun: error: Node failure on gpu2\n"}
+    found = analyzed(files | {"slurm-77-gpu2.out": silent} | lost).ranked.verdict
+    assert (found.slug, found.ranks) == ("node-lost", (8, 9, 10, 11))

@@ -243,3 +243,56 @@ def test_a_rank_that_says_that_its_epoch_is_over_left_its_loop(analyzed):
 def test_an_epoch_that_is_over_for_all_ranks_tells_nothing(analyzed):
     told = one_element(analyzed, lambda _: "epoch 0 finished: 5 batches\n")
     assert told == ("shape-mismatch", (3,))
+
+
+BAR = "Tokenizing:  {}%|####  | {}/900 [{}:00<09:00, 1.2 examples/s]\n"
+BEGAN = "2026-08-20 09:59:00,000 INFO data: tokenizing\n"
+
+
+def node(first, minutes):
+    """Rank `first` of a node draws a bar so long; its seven neighbours time out."""
+    drawn = "".join(BAR.format(n, n, n) for n in range(1, minutes + 1))
+    others = range(first + 1, first + 8)
+    signals = "".join(
+        "W0820 10:10:02.000000 900 torch/distributed/elastic/multiprocessing/api.py:900]"
+        f" Sending process {4000 + first} closing signal SIGTERM\n"
+        for _ in range(1)
+    )
+    rows = table(*((r, -6, 4000 + r) for r in others), host=f"gpu{first}")
+    return BEGAN + drawn + "".join(map(timeout, others)) + signals + rows
+
+
+@pytest.mark.parametrize(
+    ("minutes", "ranks"), [((5, 10), (8,)), ((10, 5), (0,)), ((10, 10), (0, 8))]
+)
+def test_of_two_silent_ranks_the_one_that_still_draws_its_bar_is_at_work(
+    analyzed, minutes, ranks
+):
+    files = {f"node{n}.log": node(8 * n, m) for n, m in enumerate(minutes)}
+    found = analyzed(files).ranked.verdict
+    assert (found.slug, found.ranks) == ("straggler", ranks)
+
+
+SIGNAL = (
+    "[rank3]:[E820 10:10:00.700000000 ProcessGroupNCCL.cpp:1620] [PG ID 0 PG GUID 0("
+    "default_pg) Rank 3] Observed flight recorder dump signal from another rank via "
+    "TCPStore.\n"
+)
+WORDS = "2026-08-20 {} rank 3 INFO cache: {}\n"
+
+
+@pytest.mark.parametrize(
+    ("late", "slug"),
+    [("10:02:00,000", "missing-rank"), ("10:13:21,590", "straggler")],
+)
+def test_who_logs_its_work_after_another_asked_for_dumps_is_at_work(
+    analyzed, late, slug
+):
+    logs = loop(0, 1, 2, 3)
+    own = WORDS.format("10:00:01,000", "statistics are missing")
+    after = WORDS.format(late, "statistics recomputed")
+    before, behind = (after, "") if slug == "missing-rank" else ("", after)
+    files = {n: t + timeout(int(n[4])) for n, t in logs.items() if n != "rank3.log"}
+    files["rank3.log"] = logs["rank3.log"] + own + before + SIGNAL + behind
+    found = analyzed(files).ranked.verdict
+    assert (found.slug, found.ranks) == (slug, (3,))
