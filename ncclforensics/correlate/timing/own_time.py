@@ -37,13 +37,14 @@ class OwnTime:
     a send holds its rank until it is received, and if it does not. `calls` has the
     calls as `arrivals` returns them, with `slice`, `late` (s; than its peers) and
     `blocks` (whether the members wait). `seconds` is the length of the common history,
-    `timed` whether GPU times are known.
+    `timed` whether no clock is needed, `logged` whether logs tell it, and not calls.
     """
 
     slices: pl.DataFrame
     calls: pl.DataFrame
     seconds: float
     timed: bool
+    logged: bool = False
 
     @property
     def doubt(self) -> pl.Expr:
