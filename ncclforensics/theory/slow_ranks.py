@@ -101,9 +101,7 @@ def _judged(frames: Frames) -> tuple[pl.DataFrame | None, Slow | None]:
 
 def _excess(told: OwnTime, groups: pl.DataFrame) -> pl.DataFrame:
     calls = told.calls
-    roles = rank_roles.roles(calls, "label").join(
-        stages(calls, groups), on="rank"
-    )
+    roles = rank_roles.roles(calls, "label").join(stages(calls, groups), on="rank")
     role = pl.struct("role", "stage").rank("dense").alias("role")
     clocks = calls.select("rank", "clock").unique()
     both = ("own", "own_sending")
@@ -139,11 +137,7 @@ def _slow(told: OwnTime, above: pl.DataFrame) -> Slow | None:
     found = [
         slowest
         for look in looks
-        if (
-            slowest := _slowest(
-                look, timed=told.timed and not told.logged, shows_messages=seen
-            )
-        )
+        if (slowest := _slowest(look, timed=told.timed, shows_messages=seen))
     ]
     if not found:
         return None
@@ -157,7 +151,7 @@ def _is_role(told: OwnTime, found: Slow) -> bool:
 
     No log tells the roles of ranks. One rank may be slow, or all of a host; some ranks
     of several hosts read for the others. Peers spend time at the same part as well.
-    The first and the last stage of a pipeline compute more than those between.
+    Halves, or the first and the last rank, that compute longer may be stages.
     """
     calls, mine = told.calls, pl.col("rank").is_in(found.ranks)
     clocks = calls.select("rank", "clock").unique()
@@ -167,8 +161,10 @@ def _is_role(told: OwnTime, found: Slow) -> bool:
         return True
     if float(str(found.worst["typical"])) < DOES:
         return True
+    if found.is_data:
+        return False
     ends = {clocks["rank"].min(), clocks["rank"].max()}
-    return not ends.isdisjoint(found.ranks) and not found.is_data
+    return 2 * own.height >= clocks.height or not ends.isdisjoint(found.ranks)
 
 
 def _ranks(above: pl.DataFrame) -> pl.DataFrame:

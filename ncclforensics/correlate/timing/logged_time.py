@@ -89,14 +89,19 @@ def _history(met: pl.DataFrame, whole: pl.DataFrame, many: int) -> OwnTime:
             place="meets",
             blocks=pl.lit(True),
             is_p2p=pl.lit(False),
-            **{c: pl.lit(None, pl.String) for c in ("group", "pg", "pg_desc", "backend")},
+            **{
+                c: pl.lit(None, pl.String)
+                for c in ("group", "pg", "pg_desc", "backend")
+            },
             **{c: pl.lit(None, pl.Int64) for c in ("src", "dst", "record_id", "stack")},
         )
     )
     share = (pl.col("own").sum() / pl.col("whole").sum()).alias("own")
     slices = calls.group_by("rank", "slice").agg(share, share.alias("own_sending"))
     seconds = float(calls.unique("meets")["whole"].sum())
-    return OwnTime(slices.sort("rank", "slice"), calls, seconds, timed=True, logged=True)
+    return OwnTime(
+        slices.sort("rank", "slice"), calls, seconds, timed=True, logged=True
+    )
 
 
 def _parts(frames: Frames) -> pl.DataFrame | None:
@@ -111,7 +116,9 @@ def _parts(frames: Frames) -> pl.DataFrame | None:
     told = pl.concat(parts).drop_nulls(["rank", "seconds"])
     by_source = told.group_by("rank", "source").len()
     best = by_source.sort("rank", "len", "source", descending=[False, True, False])
-    told = told.join(best.unique("rank", keep="first"), on=["rank", "source"], how="semi")
+    told = told.join(
+        best.unique("rank", keep="first"), on=["rank", "source"], how="semi"
+    )
     hosts = frames["ranks"].select("rank", "host").unique("rank", keep="first")
     first = told.unique(["rank", "line", "name"], keep="first", maintain_order=True)
     whole = pl.col("name").eq("forward_compute").any().over("rank", "line")
@@ -154,7 +161,9 @@ def _in_lines(frames: Frames) -> pl.DataFrame:
         )
         .explode("pair")
         .drop_nulls("pair")
-        .with_columns(raw=pair.field("1"), seconds=pair.field("2"), after=pair.field("3"))
+        .with_columns(
+            raw=pair.field("1"), seconds=pair.field("2"), after=pair.field("3")
+        )
         .with_columns(
             _named(pl.col("raw").str.replace(r"_m?s$", "_time")).alias("name"),
             seconds=pl.col("seconds").cast(pl.Float64)
@@ -192,7 +201,9 @@ def _whole(frames: Frames, told: pl.DataFrame, met: pl.DataFrame) -> pl.DataFram
     name, seconds = pl.col("name"), pl.col("seconds")
     by_rank = beside.group_by("meets", "rank").agg(
         seconds.filter(name.str.contains(WHOLE)).max().alias("said"),
-        seconds.filter(name.str.contains(f"{DATA}|{COMPUTE}|{OTHER}")).sum().alias("sum"),
+        seconds.filter(name.str.contains(f"{DATA}|{COMPUTE}|{OTHER}"))
+        .sum()
+        .alias("sum"),
     )
     whole = by_rank.group_by("meets").agg(pl.col("said").median(), pl.col("sum").max())
     lines = frames.message(ITERATION)

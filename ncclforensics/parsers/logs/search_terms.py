@@ -77,7 +77,9 @@ def search() -> Search:
     )
     most = dict.fromkeys(only_tags, TAGGED_LINES) | dict.fromkeys(loud, LOUD_LINES)
     most |= dict.fromkeys(paced, PACED_LINES) | COUNTED
-    most |= dict.fromkeys(grammar.needles(m for m in messages if m.id == OF_RANKS), QUIET_LINES)
+    most |= dict.fromkeys(
+        grammar.needles(m for m in messages if m.id == OF_RANKS), QUIET_LINES
+    )
     reach = dict.fromkeys(needles, WRAPPED)
     for message in messages:
         for needle in message.needles:
