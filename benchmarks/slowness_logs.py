@@ -3,8 +3,9 @@
     python benchmarks/slowness_logs.py [--jobs N] [--seed N] [--fault NAME…] [--verbose]
 
 As in `slowness.py`, jobs are drawn at random, and `asked`, `named` and `innocent` mean
-the same, and `hidden` is as `shows` has it. Each rank logs what it took for its batch and, in some formats, to compute;
-all of them log the same time of the step, as they meet in it. In `leaders` one rank of
+the same, and `hidden` is as `shows` has it. Each rank logs what it took for its batch
+and, in some formats, to compute; all of them log the same time of the step, as they
+meet in it. In `leaders` one rank of
 each group reads for the others, in `pipeline` stages compute for different times, in
 `uneven` the sequences of ranks differ in length, step by step.
 """
@@ -36,8 +37,8 @@ FAULTS = {
 }
 DEEPSPEED = "[2026-11-20 12:00:00,000] [INFO] [logging.py:96:log_dist] [Rank {rank}] "
 FORMATS = {
-    "mmengine": "2026/11/20 12:00:00 - mmengine - INFO - Epoch(train)  [1][{step:5}/9999]"
-    "  lr: 2.0000e-02  time: {whole:.4f}  data_time: {data:.4f}  loss: 0.8123",
+    "mmengine": "2026/11/20 12:00:00 - mmengine - INFO - Epoch(train)  [1][{step:5}/"
+    "9999]  lr: 2.0000e-02  time: {whole:.4f}  data_time: {data:.4f}  loss: 0.8123",
     "detectron": "[11/20 12:00:00 d2.utils.events]:  eta: 9:29:02  iter: {step}  "
     "time: {whole:.4f}  last_time: {whole:.4f}  data_time: {data:.4f}   lr: 0.0012",
     "torchvision": "[rank{rank}]: Epoch: [0]  [{step:4}/5004]  eta: 0:41:01  lr: 0.1  "

@@ -18,6 +18,11 @@ How we know
     they meet, and a clock that is off blames nobody. If all ranks of a host are slow,
     its host is named. Without dumps, the lines of NCCL's Inspector tell the same.
 
+    Or the ranks log it: what each takes to load its batch is its own (DeepSpeed,
+    MMEngine, Detectron2, torchvision, Megatron's `--timing-log-option all`, loops of
+    one's own). What it takes to compute is `possible` at most, as a forward may hold
+    calls in which it waits for others.
+
     Or a program that measures it says so: NVRx (`STRAGGLER DETECTION WARNING`), or
     Megatron's `--log-straggler`, of which only the rank that is always the slowest
     is told, as possible.
@@ -31,9 +36,11 @@ Looks like
     Stages of a pipeline wait for each other by design: one stage that is always last is
     a bubble or an uneven split, and no fault of a rank. Uneven batches make every rank
     the last at times. Where half of the ranks are late, or one later than the next,
-    they wait for each other in calls that no dump has. A rank that came after its
-    peers' timeout is a `straggler`. If all ranks are slow alike, it is `slow-network`,
-    or nothing.
+    they wait for each other in calls that no dump has. Logs tell no roles: nobody is
+    named where some ranks of several hosts load for the others, where peers do not load
+    at all, or where the first or last rank computes longer, which may be a stage. A
+    rank that came after its peers' timeout is a `straggler`. If all ranks are slow
+    alike, it is `slow-network`, or nothing.
 
 References
     TORCH_FR_BUFFER_SIZE, TORCH_NCCL_ENABLE_TIMING; pytorch#71303.
@@ -56,6 +63,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.findings import Collective, Statement
     from ncclforensics.model.frames import Frames
     from ncclforensics.theory.slow_ranks import Slow
+    from ncclforensics.theory.weigh import Confidence
 
 FAMILY = "desync"
 NEEDS = ("sources",)
@@ -119,7 +127,7 @@ def _by_word(frames: Frames, told: told_stragglers.Told) -> Finding:
     )
 
 
-def _confidence(told: Slow) -> str:
+def _confidence(told: Slow) -> Confidence:
     """Return how sure it is that a rank is slow, and does not wait.
 
     What a log calls forward may wait for others, where layers are split.

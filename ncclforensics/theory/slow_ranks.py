@@ -142,8 +142,8 @@ def _slow(told: OwnTime, above: pl.DataFrame) -> Slow | None:
     if not found:
         return None
     share, mine, peers = max(found, key=lambda one: one[0])
-    slowest = _told(told, mine, peers, share)
-    return None if slowest and told.logged and _is_role(told, slowest) else slowest
+    last = _told(told, mine, peers, share)
+    return None if last and told.logged and _is_role(told, last) else last
 
 
 def _is_role(told: OwnTime, found: Slow) -> bool:

@@ -33,9 +33,8 @@ WHOLE = (
     r"^time$|^(?:train_)?(?:step|iter|iteration|batch|total|elapsed)_?time$"
     r"|^time_(?:total|step|iter|iteration)$"
 )
-# of Megatron, whose forward-compute holds it; of DeepSpeed, whose backward holds them
-INSIDE = r"^batch_generator$|_inner|_allreduce"
-OTHER = r"^(?:time_)?(?:bwd|backward|backward_compute|step|optimizer|bwd_microstep|step_microstep)$"
+# what a step has besides; `bwd_inner` and such are in others
+OTHER = r"^(?:time_)?(?:bwd|backward|backward_compute|step|optimizer)(?:_microstep)?$"
 KEPT = ("rank", "source", "line", "step", "name", "seconds")
 
 
@@ -56,14 +55,14 @@ def logged_time(frames: Frames) -> OwnTime | None:
     met = known.filter(
         (pl.len().over(*step, "name") == ranks) & (pl.lit(ranks) > 1)
     ).with_columns(meets=pl.struct(step).rank("dense").cast(pl.Int64) - 1)
-    many = met["meets"].n_unique()
-    if many < LEAST:
+    whole = _whole(frames, told, met)
+    if whole.height < LEAST:
         return None
-    return _history(met, _whole(frames, told, met), many)
+    return _history(met, whole, whole.height)
 
 
 def _history(met: pl.DataFrame, whole: pl.DataFrame, many: int) -> OwnTime:
-    """Return the parts `met` of steps that took `whole` as a history of `many` calls."""
+    """Return the parts `met` of `many` steps, which took `whole`, as a history."""
     usual = pl.col("seconds").median().over("meets", "name")
     hosts = pl.coalesce("host", pl.format("rank {}", "rank")).rank("dense") - 1
     calls = (
@@ -108,7 +107,8 @@ def _parts(frames: Frames) -> pl.DataFrame | None:
     """Return `rank host source line step again name seconds`, a row a part of a step.
 
     A rank may print into several files: the one with most lines is taken. `again`
-    numbers the lines of one step, as each epoch counts from 0.
+    numbers the lines of one step, as each epoch counts from 0. Megatron loads its batch
+    within forward-compute, which is told without it.
     """
     parts = [told for told in (_in_lines(frames), _in_blocks(frames)) if told.height]
     if not parts:
@@ -120,10 +120,15 @@ def _parts(frames: Frames) -> pl.DataFrame | None:
         best.unique("rank", keep="first"), on=["rank", "source"], how="semi"
     )
     hosts = frames["ranks"].select("rank", "host").unique("rank", keep="first")
-    first = told.unique(["rank", "line", "name"], keep="first", maintain_order=True)
-    whole = pl.col("name").eq("forward_compute").any().over("rank", "line")
+    name, seconds = pl.col("name"), pl.col("seconds")
+    read = seconds.filter(name == "batch_generator").first().over("rank", "line")
     return (
-        first.filter(~(whole & pl.col("name").eq("batch_generator")))
+        told.unique(["rank", "line", "name"], keep="first", maintain_order=True)
+        .with_columns(
+            seconds=pl.when(name == "forward_compute")
+            .then((seconds - read.fill_null(0.0)).clip(0))
+            .otherwise(seconds)
+        )
         .sort("rank", "line", maintain_order=True)
         .with_columns(
             again=pl.int_range(pl.len()).over("rank", "step", "name"),
@@ -215,4 +220,5 @@ def _whole(frames: Frames, told: pl.DataFrame, met: pl.DataFrame) -> pl.DataFram
         )
         whole = whole.join(before.select("meets", "took"), on="meets", how="left")
         whole = whole.with_columns(pl.coalesce("said", "took").alias("said"))
-    return whole.select("meets", whole=pl.coalesce("said", "sum"))
+    whole = whole.select("meets", whole=pl.coalesce("said", "sum"))
+    return whole.filter(pl.col("whole") > 0)
