@@ -47,6 +47,7 @@ class Slow:
     how much of all time would be gained; `last` of `meetings` calls it came to last, by
     `late` seconds (the median). `is_beside`: a peer that is not slow has its clock.
     `worst` is the row of the call it came latest to, of the kind that costs most.
+    `known` ranks have a history.
     """
 
     ranks: tuple[int, ...]
@@ -59,12 +60,13 @@ class Slow:
     timed: bool
     is_beside: bool
     worst: dict[str, object]
-    logged: bool = False
+    logged: bool
+    known: int
 
     @property
     def is_data(self) -> bool:
         """Whether a log tells that it takes longer to load its batches."""
-        return self.logged and re.search(DATA, str(self.worst["op"])) is not None
+        return self.logged and re.search(DATA, str(self.worst["kind"])) is not None
 
     @property
     def is_named(self) -> bool:
@@ -301,6 +303,7 @@ def _told(
         is_beside=bool(clocks.is_in(beside.implode()).all()),
         worst=worst,
         logged=told.logged,
+        known=told.calls["rank"].n_unique(),
     )
 
 
@@ -344,12 +347,14 @@ def with_lateness(frames: Frames) -> Frames:
 
 
 def cost(frames: Frames, told: Slow) -> str:
-    """Return ", 38 GPU hours a day" for what a job loses; "" if its size is unknown."""
+    """Return ", 38 GPU hours a day" for what a job loses.
+
+    A job has as many ranks as have a history, at least.
+    """
     size = job.facts(frames)["world_size"]
-    if not isinstance(size, int):
-        return ""
-    hours = 24 * size * told.gain
-    return f", {hours:,.0f} GPU hours a day" if hours >= 1 else ""
+    least = "" if isinstance(size, int) else "at least "
+    hours = 24 * (size if isinstance(size, int) else told.known) * told.gain
+    return f", {least}{hours:,.0f} GPU hours a day" if hours >= 1 else ""
 
 
 def gain(frames: Frames) -> Gain | None:

@@ -35,7 +35,7 @@ WHOLE = (
 )
 # what a step has besides; `bwd_inner` and such are in others
 OTHER = r"^(?:time_)?(?:bwd|backward|backward_compute|step|optimizer)(?:_microstep)?$"
-KEPT = ("rank", "source", "line", "step", "name", "seconds")
+KEPT = ("rank", "source", "line", "step", "raw", "name", "seconds")
 
 
 @remembered
@@ -43,7 +43,8 @@ def logged_time(frames: Frames) -> OwnTime | None:
     """Return the own time of ranks by their logs; None without a history of several.
 
     Of its `calls`, which are steps, `op` is the part in which the rank took longest
-    against its peers, and `typical` what these took for it, as share of the step.
+    against its peers, `kind` its name as known here, and `typical` what the peers took
+    for it, as share of the step.
     """
     told = _parts(frames)
     if told is None:
@@ -72,7 +73,8 @@ def _history(met: pl.DataFrame, whole: pl.DataFrame, many: int) -> OwnTime:
         .group_by("meets", "rank", maintain_order=True)
         .agg(
             pl.col("seconds").sum().alias("own"),
-            pl.col("name").first().alias("op"),
+            pl.col("name").first().alias("kind"),
+            pl.col("raw").first().alias("op"),
             (pl.col("usual") / pl.col("whole")).first().alias("typical"),
             pl.col("source", "line", "host", "whole").first(),
         )
@@ -83,7 +85,6 @@ def _history(met: pl.DataFrame, whole: pl.DataFrame, many: int) -> OwnTime:
         .with_columns(pl.col("slice") * min(many, MOST_SLICES) // many)
         .with_columns(
             clock=hosts,
-            kind="op",
             label=pl.lit(0),
             place="meets",
             blocks=pl.lit(True),
@@ -104,7 +105,7 @@ def _history(met: pl.DataFrame, whole: pl.DataFrame, many: int) -> OwnTime:
 
 
 def _parts(frames: Frames) -> pl.DataFrame | None:
-    """Return `rank host source line step again name seconds`, a row a part of a step.
+    """Return KEPT, `host` and `again`, a row a part of a step.
 
     A rank may print into several files: the one with most lines is taken. `again`
     numbers the lines of one step, as each epoch counts from 0. Megatron loads its batch
@@ -187,6 +188,7 @@ def _in_blocks(frames: Frames) -> pl.DataFrame:
         pl.col("of_rank").alias("rank"),
         *("source", "line"),
         pl.col("line").alias("step"),
+        pl.col("timer").alias("raw"),
         _named(pl.col("timer")).alias("name"),
         (pl.col("took_us") / 1e6).alias("seconds"),
     )
