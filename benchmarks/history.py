@@ -165,6 +165,7 @@ def asked(options: argparse.Namespace) -> None:
             "history": [*OURS, str(root)],
             "--by host": [*OURS, str(root), "--by", "host"],
             "--by gpu": [*OURS, str(root), "--by", "gpu"],
+            "--by user": [*OURS, str(root), "--by", "user"],
             "--by class": [*OURS, str(root), "--by", "class"],
             "--by image": [*OURS, str(root), "--by", "image"],
             "--by failure": [*OURS, str(root), "--by", "failure"],

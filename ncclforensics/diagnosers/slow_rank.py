@@ -18,6 +18,11 @@ How we know
     they meet, and a clock that is off blames nobody. If all ranks of a host are slow,
     its host is named. Without dumps, the lines of NCCL's Inspector tell the same.
 
+    Or the ranks log it: what each takes to load its batch is its own (DeepSpeed,
+    MMEngine, Detectron2, torchvision, Megatron's `--timing-log-option all`, loops of
+    one's own). What it takes to compute is `possible` at most, as a forward may hold
+    calls in which it waits for others.
+
     Or a program that measures it says so: NVRx (`STRAGGLER DETECTION WARNING`), or
     Megatron's `--log-straggler`, of which only the rank that is always the slowest
     is told, as possible.
@@ -31,9 +36,11 @@ Looks like
     Stages of a pipeline wait for each other by design: one stage that is always last is
     a bubble or an uneven split, and no fault of a rank. Uneven batches make every rank
     the last at times. Where half of the ranks are late, or one later than the next,
-    they wait for each other in calls that no dump has. A rank that came after its
-    peers' timeout is a `straggler`. If all ranks are slow alike, it is `slow-network`,
-    or nothing.
+    they wait for each other in calls that no dump has. Logs tell no roles: nobody is
+    named where some ranks of several hosts load for the others, where peers do not load
+    at all, or where the first or last rank computes longer, which may be a stage. A
+    rank that came after its peers' timeout is a `straggler`. If all ranks are slow
+    alike, it is `slow-network`, or nothing.
 
 References
     TORCH_FR_BUFFER_SIZE, TORCH_NCCL_ENABLE_TIMING; pytorch#71303.
@@ -53,9 +60,10 @@ from ncclforensics.theory import last_stage, slow_ranks
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.model.findings import Statement
+    from ncclforensics.model.findings import Collective, Statement
     from ncclforensics.model.frames import Frames
     from ncclforensics.theory.slow_ranks import Slow
+    from ncclforensics.theory.weigh import Confidence
 
 FAMILY = "desync"
 NEEDS = ("sources",)
@@ -119,6 +127,26 @@ def _by_word(frames: Frames, told: told_stragglers.Told) -> Finding:
     )
 
 
+def _confidence(told: Slow) -> Confidence:
+    """Return how sure it is that a rank is slow, and does not wait.
+
+    What a log calls forward may wait for others, where layers are split.
+    """
+    if told.logged:
+        return "likely" if told.is_data else "possible"
+    often = told.last > OFTEN * told.meetings
+    return "certain" if often and (told.timed or told.is_beside) else "likely"
+
+
+def _where(told: Slow, call: Collective | None) -> str:
+    """Return "to all_reduce at train.py:7 main. By the times of the calls"."""
+    if call is None:
+        return f"by its {told.worst['op']}. By the times in the logs of the ranks"
+    where = f" at {call.call_site}" if call.call_site else ""
+    how = "GPU times of the calls" if told.timed else "times of the calls"
+    return f"to {call.op or 'a call'}{where}. By the {how}"
+
+
 def _finding(frames: Frames, told: Slow) -> Finding:
     hosts = common.hosts_of(frames, told.ranks)
     who = common.ranks(told.ranks)
@@ -127,17 +155,18 @@ def _finding(frames: Frames, told: Slow) -> Finding:
     )
     is_host = f", all of {common.named(hosts)}," if every else common.on(hosts)
     # of hundreds of calls one number would tell nothing
-    call = replace(common.collective(frames, told.worst), seq=None)
+    call = (
+        None
+        if told.logged
+        else replace(common.collective(frames, told.worst), seq=None)
+    )
     late = lasted(told.late)
     cost = slow_ranks.cost(frames, told)
-    where = f" at {call.call_site}" if call.call_site else ""
-    how = "GPU times of the calls" if told.timed else "times of the calls"
     at = f"   # on {common.some(hosts)}" if hosts else ""
-    sure = told.last > OFTEN * told.meetings and (told.timed or told.is_beside)
     verb = "is" if len(told.ranks) == 1 else "are"
     return Finding(
         slug="slow-rank",
-        confidence="certain" if sure else "likely",
+        confidence=_confidence(told),
         headline=f"{who}{is_host} {verb} slow: others wait {percent(told.gain)} of the "
         f"time{cost}",
         evidence=(
@@ -149,9 +178,10 @@ def _finding(frames: Frames, told: Slow) -> Finding:
                 "line" if told.worst["record_id"] is None else "entry",
             ),
         ),
-        explanation=f"In {told.last:,} of {count(told.meetings, 'call')} "
-        f"{who}{is_host} came last, by {late} (median), most to {call.op or 'a call'}"
-        f"{where}. By the {how}, {who} {verb} at work {percent(told.share)} of "
+        explanation=f"In {told.last:,} of "
+        f"{count(told.meetings, 'step' if told.logged else 'call')} "
+        f"{who}{is_host} came last, by {late} (median), most {_where(told, call)}, "
+        f"{who} {verb} at work {percent(told.share)} of "
         "all time longer than ranks that do the same. Over "
         f"{lasted(told.seconds)} of history, "
         f"{percent(told.gain)} of each step is lost by waiting for it{cost}.",

@@ -8,11 +8,13 @@ came earlier.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import polars as pl
 
 from ncclforensics.correlate.runs import job
+from ncclforensics.correlate.timing.logged_time import DATA, logged_time
 from ncclforensics.correlate.timing.own_time import OwnTime, own_time
 from ncclforensics.correlate.timing.stages import stages
 from ncclforensics.evidence import common
@@ -33,6 +35,7 @@ LONG = (
 )
 HAIR = 0.25  # share of the mean loss in a call, up to which being last does not count
 SENDING = "more_sending"
+DOES = 0.001  # share of a step that a rank spends at a part of it that it does at all
 BATCHES, LEAST_BATCHES = 12, 4  # of slices, to estimate the error from
 
 
@@ -44,6 +47,7 @@ class Slow:
     how much of all time would be gained; `last` of `meetings` calls it came to last, by
     `late` seconds (the median). `is_beside`: a peer that is not slow has its clock.
     `worst` is the row of the call it came latest to, of the kind that costs most.
+    `known` ranks have a history.
     """
 
     ranks: tuple[int, ...]
@@ -56,6 +60,13 @@ class Slow:
     timed: bool
     is_beside: bool
     worst: dict[str, object]
+    logged: bool
+    known: int
+
+    @property
+    def is_data(self) -> bool:
+        """Whether a log tells that it takes longer to load its batches."""
+        return self.logged and re.search(DATA, str(self.worst["kind"])) is not None
 
     @property
     def is_named(self) -> bool:
@@ -63,20 +74,36 @@ class Slow:
         return self.share >= NAMED
 
 
-@remembered
 def excess(frames: Frames) -> pl.DataFrame | None:
     """Return `rank role clock slice more more_sending`: own time above the role's.
 
     Both are shares of the time. A role is what ranks of a stage do that make the same
-    calls.
+    calls. It is that of the calls, or of the logs where these alone tell who is slow.
     """
-    told = own_time(frames)
-    if told is None:
-        return None
+    return _judged(frames)[0]
+
+
+def slow(frames: Frames) -> Slow | None:
+    """Return the slowest ranks if they cost a share worth a line, else None."""
+    return _judged(frames)[1]
+
+
+@remembered
+def _judged(frames: Frames) -> tuple[pl.DataFrame | None, Slow | None]:
+    first = None
+    for told in (own_time(frames), logged_time(frames)):
+        if told is None:
+            continue
+        above = _excess(told, frames["groups"])
+        if (found := _slow(told, above)) is not None:
+            return above, found
+        first = above if first is None else first
+    return first, None
+
+
+def _excess(told: OwnTime, groups: pl.DataFrame) -> pl.DataFrame:
     calls = told.calls
-    roles = rank_roles.roles(calls, "label").join(
-        stages(calls, frames["groups"]), on="rank"
-    )
+    roles = rank_roles.roles(calls, "label").join(stages(calls, groups), on="rank")
     role = pl.struct("role", "stage").rank("dense").alias("role")
     clocks = calls.select("rank", "clock").unique()
     both = ("own", "own_sending")
@@ -91,16 +118,12 @@ def excess(frames: Frames) -> pl.DataFrame | None:
     )
 
 
-@remembered
-def slow(frames: Frames) -> Slow | None:
-    """Return the slowest ranks if they cost a share worth a line, else None.
+def _slow(told: OwnTime, above: pl.DataFrame) -> Slow | None:
+    """Return the slowest ranks of a history, if they cost a share worth a line.
 
     Ranks of one clock are compared with each other, and hosts as a whole, whose clocks
     are less sure. GPU times need no clock: there ranks of all hosts are compared.
     """
-    told, above = own_time(frames), excess(frames)
-    if told is None or above is None:
-        return None
     ranks = _ranks(above)
     if told.timed:
         looks = [_shares(ranks, "role")]
@@ -121,7 +144,29 @@ def slow(frames: Frames) -> Slow | None:
     if not found:
         return None
     share, mine, peers = max(found, key=lambda one: one[0])
-    return _told(told, mine, peers, share)
+    last = _told(told, mine, peers, share)
+    return None if last and told.logged and _is_role(told, last) else last
+
+
+def _is_role(told: OwnTime, found: Slow) -> bool:
+    """Whether ranks that a log shows as slow may do what the others do not.
+
+    No log tells the roles of ranks. One rank may be slow, or all of a host; some ranks
+    of several hosts read for the others. Peers spend time at the same part as well.
+    Halves, or the first and the last rank, that compute longer may be stages.
+    """
+    calls, mine = told.calls, pl.col("rank").is_in(found.ranks)
+    clocks = calls.select("rank", "clock").unique()
+    own = clocks.filter(mine)
+    whole = clocks.filter(pl.col("clock").is_in(own["clock"].implode())).height
+    if own.height > 1 and (own["clock"].n_unique() > 1 or whole > own.height):
+        return True
+    if float(str(found.worst["typical"])) < DOES:
+        return True
+    if found.is_data:
+        return False
+    ends = {clocks["rank"].min(), clocks["rank"].max()}
+    return 2 * own.height >= clocks.height or not ends.isdisjoint(found.ranks)
 
 
 def _ranks(above: pl.DataFrame) -> pl.DataFrame:
@@ -257,6 +302,8 @@ def _told(
         timed=told.timed,
         is_beside=bool(clocks.is_in(beside.implode()).all()),
         worst=worst,
+        logged=told.logged,
+        known=told.calls["rank"].n_unique(),
     )
 
 
@@ -300,12 +347,14 @@ def with_lateness(frames: Frames) -> Frames:
 
 
 def cost(frames: Frames, told: Slow) -> str:
-    """Return ", 38 GPU hours a day" for what a job loses; "" if its size is unknown."""
+    """Return ", 38 GPU hours a day" for what a job loses.
+
+    A job has as many ranks as have a history, at least.
+    """
     size = job.facts(frames)["world_size"]
-    if not isinstance(size, int):
-        return ""
-    hours = 24 * size * told.gain
-    return f", {hours:,.0f} GPU hours a day" if hours >= 1 else ""
+    least = "" if isinstance(size, int) else "at least "
+    hours = 24 * (size if isinstance(size, int) else told.known) * told.gain
+    return f", {least}{hours:,.0f} GPU hours a day" if hours >= 1 else ""
 
 
 def gain(frames: Frames) -> Gain | None:

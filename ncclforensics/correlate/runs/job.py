@@ -38,6 +38,7 @@ STEPS = (
     *("python.step", "python.step.equals", "python.step.iteration"),
     "launchers.megatron.iteration",
     "launchers.nemo.step",
+    "timers.step",
 )
 # a step number in an exception's text is not a step
 AN_EXCEPTION = r"^\s*raise |^[\w.]+(?:Error|Exception): "

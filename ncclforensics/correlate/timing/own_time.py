@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.timing.arrivals import KNOWN, LEAST, arrivals
+from ncclforensics.correlate.timing.arrivals import KNOWN, LEAST, TIGHT, arrivals
 from ncclforensics.correlate.traces.progress import ROOTED
 from ncclforensics.model.frames import remembered
 
@@ -26,6 +26,7 @@ CALLS_A_SLICE = 3
 CARRIED = 0.5  # share of a lateness left at the next call, if the call does not block
 SEND = "send"
 AT_ONCE = 0.1  # of how the last one's lateness varies: others that begin that close
+CLEAR = 0.7  # logarithm of how many times longer a pause is, for two kinds of pauses
 AHEAD = 0.9  # share of the calls that a waiter must not leave before the last has come
 
 
@@ -37,13 +38,14 @@ class OwnTime:
     a send holds its rank until it is received, and if it does not. `calls` has the
     calls as `arrivals` returns them, with `slice`, `late` (s; than its peers) and
     `blocks` (whether the members wait). `seconds` is the length of the common history,
-    `timed` whether GPU times are known.
+    `timed` whether no clock is needed, `logged` whether logs tell it, and not calls.
     """
 
     slices: pl.DataFrame
     calls: pl.DataFrame
     seconds: float
     timed: bool
+    logged: bool = False
 
     @property
     def doubt(self) -> pl.Expr:
@@ -187,8 +189,11 @@ def _untimed(calls: pl.DataFrame) -> pl.DataFrame:
         late=pl.when(met).then(pl.col("made") - usual),
         next=pl.col("made").shift(-1).over("rank"),
     ).with_columns(next_late=pl.col("late").shift(-1).over("rank"))
-    blocks = _blocking(calls)
-    calls = calls.join(blocks, on="kind", how="left", maintain_order="left")
+    calls = _with_turns(calls)
+    blocks = _blocking(calls.with_columns(kind="turn"))
+    calls = calls.join(
+        blocks, left_on="turn", right_on="kind", how="left", maintain_order="left"
+    )
     gap = pl.col("next") - pl.col("made")
     # who roots a broadcast does not wait: what may be waiting is not counted as work
     at_most = pl.min_horizontal("left", pl.max_horizontal(gap, 0.0))
@@ -197,6 +202,42 @@ def _untimed(calls: pl.DataFrame) -> pl.DataFrame:
     calls = calls.with_columns(wait=pl.when(met).then(wait))
     told = pl.when(~pl.col("is_p2p")).then(gap - pl.col("wait"))
     return calls.with_columns(own=told.shift(1).over("rank"))
+
+
+def _with_turns(calls: pl.DataFrame) -> pl.DataFrame:
+    """Add `turn`: `kind`, but apart where the same call ends a row, or does not.
+
+    Layers and buckets of one size make the same call many times a step, and ranks wait
+    for each other in the last of them alone. After that one the pause is longer: the
+    split in two that explains most of how long pauses differ, if it is a clear one.
+    """
+    pause = (pl.col("next") - pl.col("made")).median().clip(TIGHT).log()
+    n, many = pl.int_range(1, pl.len() + 1), pl.len()
+    below, total = pl.col("pause").cum_sum(), pl.col("pause").sum()
+    apart = (total - below) / (many - n) - below / n
+    split = pl.when(n < many).then(apart**2 * n * (many - n))
+    pauses = (
+        calls.drop_nulls(["meets", "next"])
+        .group_by("meets", "kind")
+        .agg(pause=pause)
+        .sort("kind", "pause", "meets")
+    )
+    ends = (
+        pauses.with_columns(split=split.over("kind"), apart=apart.over("kind"))
+        .drop_nulls("split")
+        .sort("kind", "split", "pause")
+        .group_by("kind", maintain_order=True)
+        .agg(pl.col("pause", "apart").last())
+        .filter(pl.col("apart") > CLEAR)
+        .select("kind", limit="pause")
+    )
+    rows = pauses.join(ends, on="kind", how="left", maintain_order="left").select(
+        "meets", is_end=pl.col("pause") > pl.col("limit")
+    )
+    turn = pl.struct("kind", pl.col("is_end").fill_null(False)).hash(seed=0)
+    return calls.join(rows, on="meets", how="left", maintain_order="left").with_columns(
+        turn=turn
+    )
 
 
 def _blocking(calls: pl.DataFrame) -> pl.DataFrame:

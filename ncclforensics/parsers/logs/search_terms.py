@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 WRAPPED = 4  # lines that one wrapped message may span
 QUIET_LINES = 8192
 PACED_LINES = 512  # with the time of a step; far more than a judgement on them needs
+OF_RANKS = "timers.step"  # compared rank with rank in the same steps: all are kept
 COUNTED = {": opCount ": 131_072}  # calls are counted, so more of them are kept
 TAGGED_LINES = 4096  # looked at
 LOUD_LINES = 32_768  # every rank of a very large job prints a few
@@ -76,6 +77,9 @@ def search() -> Search:
     )
     most = dict.fromkeys(only_tags, TAGGED_LINES) | dict.fromkeys(loud, LOUD_LINES)
     most |= dict.fromkeys(paced, PACED_LINES) | COUNTED
+    most |= dict.fromkeys(
+        grammar.needles(m for m in messages if m.id == OF_RANKS), QUIET_LINES
+    )
     reach = dict.fromkeys(needles, WRAPPED)
     for message in messages:
         for needle in message.needles:

@@ -8,7 +8,7 @@ import polars as pl
 
 from ncclforensics.correlate.traces.progress import ROOTED
 from ncclforensics.evidence import gloo_blind_spots
-from ncclforensics.theory import sides
+from ncclforensics.theory import sides, standstill
 from ncclforensics.theory.story import Story
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         unstarted = tuple(call["unstarted"] or ())
         if stalled:
             ranks = tuple(call["waiting"])
+            if not _holds_up(case, end, ranks):
+                continue
         elif end.kind == "unstarted" or (end.kind == "full" and unstarted):
             ranks = unstarted
         else:
@@ -48,6 +50,16 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 ),
             ),
         )
+
+
+def _holds_up(case: Case, end: End, ranks: tuple[int, ...]) -> bool:
+    """Whether others wait for ranks that are left in a call, or the job stands still.
+
+    Peers that have finished the call and are in no other one work on: ranks of a job
+    that runs, dumped one after the other, look like that.
+    """
+    standing = standstill.standing(case.frames).answer == "yes"
+    return standing or not end.blocked.issubset(ranks)
 
 
 def _is_rooted(call: Call) -> bool:

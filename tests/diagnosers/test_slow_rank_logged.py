@@ -1,0 +1,113 @@
+"""slow-rank by the times that ranks log of the parts of their steps, without any dump."""
+
+import random
+
+import pytest
+
+import slowness_logs
+from nccl_lines import found
+from ncclforensics.analysis import analyze
+from ncclforensics.parsers.logs.message_parsers import rank_times
+
+
+class Steady(slowness_logs.Job):
+    """A job of eight ranks on four hosts, of which nothing is drawn by chance."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.world, self.per_host, self.steps, self.step = 8, 2, 40, 1.0
+        self.data, self.spread, self.spikes, self.sigma = 0.02, 0.3, 0.0, 0.01
+        self.slow = {5} if self.share else set()
+        self.stages, self.weight = 4, [1.0, 0.9, 1.1, 1.3]
+
+
+def report(tmp_path, fault, **other):
+    """Analyze the logs of one job."""
+    job = Steady(random.Random(1), fault)
+    for name, value in other.items():
+        setattr(job, name, value)
+    told, _ = job.play()
+    job.write(told, tmp_path)
+    return analyze([str(tmp_path)]).report
+
+
+@pytest.mark.parametrize("form", sorted(slowness_logs.SHOWS_DATA))
+def test_a_rank_that_loads_longer_than_its_peers_is_named(tmp_path, form):
+    told = report(tmp_path, "data 30 %", format=form)
+    assert told.verdict.slug == "slow-rank"
+    assert told.verdict.culprits.ranks == (5,)
+    assert told.verdict.confidence in ("likely", "possible")
+    (cite,) = told.verdict.evidence
+    assert cite.line
+
+
+@pytest.mark.parametrize("form", sorted(slowness_logs.SHOWS_COMPUTE))
+def test_a_rank_that_computes_longer_is_possible(tmp_path, form):
+    told = report(tmp_path, "compute 30 %", format=form)
+    assert told.verdict.culprits.ranks == (5,)
+    assert told.verdict.confidence == "possible"
+
+
+def test_all_ranks_of_a_host_that_load_longer_are_named(tmp_path):
+    told = report(tmp_path, "host 30 %", format="mmengine", slow={4, 5})
+    assert told.verdict.culprits.ranks == (4, 5)
+    assert told.verdict.culprits.hosts == ("gpu0002",)
+
+
+@pytest.mark.parametrize("fault", ["steady", "uneven", "leaders", "pipeline"])
+@pytest.mark.parametrize("form", ["pairs", "megatron", "torchvision"])
+def test_nobody_is_named_in_healthy_jobs(tmp_path, fault, form):
+    other = {"sigma": 0.25} if fault == "uneven" else {}
+    told = report(tmp_path, fault, format=form, **other)
+    assert (told.outcome, told.fastest_gain) == ("no-failure", None)
+
+
+@pytest.mark.parametrize("rank", [0, 7])
+def test_the_first_and_the_last_rank_may_be_stages_that_compute_longer(tmp_path, rank):
+    told = report(tmp_path, "compute 30 %", format="pairs", slow={rank})
+    assert (told.outcome, told.fastest_gain) == ("no-failure", None)
+
+
+def test_some_ranks_of_several_hosts_may_read_for_the_others(tmp_path):
+    told = report(tmp_path, "data 30 %", format="pairs", slow={1, 5})
+    assert (told.outcome, told.fastest_gain) == ("no-failure", None)
+
+
+def test_who_alone_reads_at_all_has_no_peers(tmp_path):
+    told = report(tmp_path, "data 30 %", format="json", data=1e-5)
+    assert (told.outcome, told.fastest_gain) == ("no-failure", None)
+
+
+def test_a_few_steps_tell_nothing(tmp_path):
+    told = report(tmp_path, "data 30 %", format="pairs", steps=8)
+    assert told.verdict is None
+
+
+def test_a_job_that_failed_has_its_own_verdict(analyzed):
+    line = "[rank{}]: step {} step_time: 1.0 data_time: {}\n"
+    text = "".join(
+        line.format(rank, step, 0.4 if rank == 2 else 0.01)
+        for step in range(30)
+        for rank in range(4)
+    )
+    assert found(analyzed({"job.log": text}), "slow-rank")
+    text += (
+        "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n"
+    )
+    assert not found(analyzed({"job.log": text}), "slow-rank")
+
+
+def test_megatrons_list_ends_at_a_line_of_another_form():
+    text = "times across ranks (ms):\n  forward-compute:\n     rank  0: 812.20\n"
+    rows = rank_times.parse(f"{text}     rank 10: 9.5\nelse\n     rank 11: 9.5\n")
+    assert rows == [
+        {"timer": "forward-compute", "of_rank": 0, "took_us": 812_200},
+        {"timer": "forward-compute", "of_rank": 10, "took_us": 9_500},
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", "a\n rank 0: 1.0", "a\n b:\n rank x: 1", "a\n b:\n rank 0: 1e9"]
+)
+def test_garbage_is_no_list(text):
+    assert rank_times.parse(text) == []
