@@ -65,6 +65,8 @@ def found(lines: pl.DataFrame) -> Wrap | None:
         many = int(breaks.sum())
         if not many or not _leave_rests(told, breaks, width):
             continue
+        if _are_words(told.filter(breaks), width):
+            continue
         enough = many >= max(LEAST, SHARE * lines.height) or _all_begin(told, breaks)
         if enough and _unlike(told, breaks, indent):
             return _how(told.filter(breaks), width, indent)
@@ -223,6 +225,12 @@ def _leave_rests(told: pl.DataFrame, breaks: pl.Series, width: int) -> bool:
     """Whether broken records end with less than a line; rows of a table do not."""
     ends = breaks.shift(1, fill_value=False) & ~breaks
     return bool((told["length"].filter(ends) < width - TRIMMED).any())
+
+
+def _are_words(broken: pl.DataFrame, width: int) -> bool:
+    """Whether most lines are full only because each is one word, as names in a list."""
+    alone = ~pl.col("raw").str.contains(r"\S\s+\S") & (pl.col("length") < width)
+    return bool(broken.select(alone.mean() > 1 / 2).item())
 
 
 def _unlike(told: pl.DataFrame, breaks: pl.Series, indent: int) -> bool:
