@@ -46,7 +46,9 @@ def defects(frames: Frames) -> pl.DataFrame:
             common.sentence(port, " is ", pl.col("state"))
         ),
         pl.when(pl.col("could").is_not_null()).then(
-            common.sentence(port, " is ", pl.col("width"), ", could be ", pl.col("could"))
+            common.sentence(
+                port, " is ", pl.col("width"), ", could be ", pl.col("could")
+            )
         ),
         pl.when(pl.col("count") > 0).then(
             common.sentence(pl.col("counter"), " ", pl.col("count"))

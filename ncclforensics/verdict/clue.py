@@ -131,8 +131,9 @@ def _of_nothing(frames: Frames) -> str:
 
 def _of_state(frames: Frames) -> str:
     """Say what tools show of GPUs and ports, which may be older; "" if nothing."""
-    told = gpu_state.told(gpu_state.defects(frames)), port_state.told(
-        port_state.defects(frames)
+    told = (
+        gpu_state.told(gpu_state.defects(frames)),
+        port_state.told(port_state.defects(frames)),
     )
     return "; ".join(filter(None, told))
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _KEYS = r'"(?:MESSAGE|log|message|msg|line|textPayload|_raw|body)"\s*:'
-_LINE_KEY = re.compile(rb"" + _KEYS.encode() + rb'\s*"')
+_LINE_KEY = re.compile((_KEYS + r'\s*"').encode())
 _FIRST_RECORD = re.compile(rb"\[\s*?(\n[ \t]*)\{")
 # of OTLP: a value, and a list of named values
 _STRING = r'"(?:[^"\\]|\\.)*"'
@@ -32,7 +32,8 @@ _VALUE = (
 _NAMED = (
     rf'\{{\s*"key"\s*:\s*({_STRING})\s*,\s*"value"\s*:\s*({_STRING}|[\w.+-]+)\s*\}}'
 )
-_LISTED = rf'("attributes"\s*:\s*)\[((?:\s*{_STRING}\s*:\s*(?:{_STRING}|[\w.+-]+)\s*,?)*)\s*\]'
+_PAIRS = rf"(?:\s*{_STRING}\s*:\s*(?:{_STRING}|[\w.+-]+)\s*,?)*"
+_LISTED = rf'("attributes"\s*:\s*)\[({_PAIRS})\s*\]'
 
 
 class _Events(msgspec.Struct):

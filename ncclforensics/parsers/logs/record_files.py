@@ -1,9 +1,9 @@
 """Exports of log services, which have to be read whole before their lines are lines.
 
 A CSV table, `journalctl -o export`, what gcloud prints, JSON documents, and JSON lines
-that are newest first or hold several lines each. All become one frame of lines in the order of
-time, with what each record tells beside its line. Other JSON lines need none of this:
-`json_records` unwraps the few that matter.
+that are newest first or hold several lines each. All become one frame of lines in the
+order of time, with what each record tells beside its line. Other JSON lines need none
+of this: `json_records` unwraps the few that matter.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ NEWEST_FIRST = "its records are newest first; they are read in the order of time
 def form(head: bytes) -> str | None:
     """Return how a file of records is laid out, judged by its first bytes, or None.
 
-    "csv", "journal", "yaml", "document", or "lines" for JSON lines that cannot be read line by
-    line.
+    "csv", "journal", "yaml", "document", or "lines" for JSON lines that cannot be read
+    line by line.
     """
     if head.startswith(journal_export.HEAD):
         return "journal"

@@ -40,7 +40,18 @@ _HEADS = r"\[?[DIWECF]\d{3,4} \d\d:\d\d:\d\d|[\w.-]+:\d+:\d+ \[\d"
 # quotation marks are stripped before; what is left is the second half of `<42>`
 _LAUNCHERS = "|".join(v for k, v in framing.DECORATIONS.items() if k != "quote")
 _ANYWHERE = "|".join(
-    (*_TRACEBACK, _STACK, _LEVEL, _PROGRAM, GAP, PROMPT, _ENTRY, _RULE, _HEADS, _PROPERTY)
+    (
+        *_TRACEBACK,
+        _STACK,
+        _LEVEL,
+        _PROGRAM,
+        GAP,
+        PROMPT,
+        _ENTRY,
+        _RULE,
+        _HEADS,
+        _PROPERTY,
+    )
 )
 BEGINS = ascii_only(
     rf"^\s*(?:{_ANYWHERE})|^[ \t]*{headers.ANY}|^[ \t]*(?:{_LAUNCHERS})"

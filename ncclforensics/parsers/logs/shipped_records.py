@@ -15,8 +15,8 @@ from ncclforensics.parsers.logs.ascii_regex import ascii_only
 _STAMP = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?"
 # the head of a line that may be such a record
 SHIPPED = ascii_only(
-    r'^(?:\{\s*"(?:_index|preview)"\s*:|\[\s*\[?\s*"?\d{10}|\[\d{1,9}\] [^ ]+: \[\[?\d{10}'
-    rf'|{_STAMP}[^{{]+\{{")'
+    r'^(?:\{\s*"(?:_index|preview)"\s*:|\[\s*\[?\s*"?\d{10}'
+    rf'|\[\d{{1,9}}\] [^ ]+: \[\[?\d{{10}}|{_STAMP}[^{{]+\{{")'
 )
 # a record is the object to which a path leads
 _INSIDE = {r'^\{\s*"_index"\s*:': "$._source", r'^\{\s*"preview"\s*:': "$.result"}

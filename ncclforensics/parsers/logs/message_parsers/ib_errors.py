@@ -1,7 +1,7 @@
 """One node of `ibqueryerrors`: what its ports counted beyond their thresholds.
 
-    Errors for "gpu0045 mlx5_2"
-       GUID 0x9c63… port 1: [SymbolErrorCounter == 65535] [LinkDownedCounter == 31]
+Errors for "gpu0045 mlx5_2"
+   GUID 0x9c63… port 1: [SymbolErrorCounter == 65535] [LinkDownedCounter == 31]
 """
 
 from __future__ import annotations

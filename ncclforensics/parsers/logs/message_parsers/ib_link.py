@@ -1,7 +1,7 @@
 """One card of `iblinkinfo`: how its link is, and how it could be.
 
-    CA: gpu0045 mlx5_2:
-          0x9c63… 16 1[ ] ==( 1X 25.78125 Gbps Active/ LinkUp)==> … ( Could be 4X)
+CA: gpu0045 mlx5_2:
+      0x9c63… 16 1[ ] ==( 1X 25.78125 Gbps Active/ LinkUp)==> … ( Could be 4X)
 """
 
 from __future__ import annotations

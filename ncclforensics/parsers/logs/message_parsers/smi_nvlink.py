@@ -16,8 +16,8 @@ from ncclforensics.parsers.logs.message_parsers.limits import capped
 COLUMNS = ("inactive", "link_errors")
 KINDS = dict.fromkeys(COLUMNS, "int")
 _LINK = re.compile(
-    r"\s+Link [0-9]{1,2}: (?:(?P<inactive><inactive>)|[\w ]+ Errors: (?P<errors>[0-9]{1,15})"
-    r"|.*)\s*$"
+    r"\s+Link [0-9]{1,2}: (?:(?P<inactive><inactive>)"
+    r"|[\w ]+ Errors: (?P<errors>[0-9]{1,15})|.*)\s*$"
 )
 
 

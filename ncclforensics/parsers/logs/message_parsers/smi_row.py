@@ -1,7 +1,7 @@
 """One GPU of nvidia-smi's table: whether the driver can read its values.
 
-    |   1  NVIDIA H100 80GB HBM3     On  |   00000000:3B:00.0 Off |              ERR! |
-    |ERR!  ERR! ERR!       ERR! / ERR!   |   70123MiB /  81559MiB |    ERR!   Default |
+|   1  NVIDIA H100 80GB HBM3     On  |   00000000:3B:00.0 Off |              ERR! |
+|ERR!  ERR! ERR!       ERR! / ERR!   |   70123MiB /  81559MiB |    ERR!   Default |
 """
 
 from __future__ import annotations

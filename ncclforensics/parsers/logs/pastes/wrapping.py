@@ -143,7 +143,8 @@ def _measured(lines: pl.DataFrame, width: int) -> pl.DataFrame:
         pl.col("raw").str.extract(r"^( *)").str.len_chars().alias("indent"),
         below.str.extract(r"^( *)").str.len_chars().alias("below_indent"),
         below.alias("below"),
-        below.str.contains(BEGINS).alias("below_begins"),
+        # nothing that breaks a line indents the rest by a tab
+        below.str.contains(rf"^\t|{BEGINS}").alias("below_begins"),
         below.str.contains(r"\S").fill_null(False).alias("below_speaks"),
     )
 
