@@ -50,7 +50,8 @@ def rewritten(lines: pl.DataFrame) -> pl.DataFrame:
         return lines
     known = raw.str.extract(PDSH).is_in(hosts.implode()).fill_null(False)
     bare = pl.when(known).then(raw)
-    return _written_as(lines, PDSH, 1, "[host/$1] ", bare, known)
+    # torch's own prefix behind each is proof enough that the names are of hosts
+    return _written_as(lines, PDSH, 1, "[host/$1] ", bare, known, most_names=1)
 
 
 def _written_as(
@@ -60,11 +61,12 @@ def _written_as(
     known: str,
     text: pl.Expr,
     also: pl.Expr,
+    most_names: float = 1 / FEWEST,
 ) -> pl.DataFrame:
     """Replace a prefix in files where most lines bear it, and few names vary.
 
-    `name` is the group of the pattern `prefix` that has to have few values; `also` is
-    what a line has to fulfil as well.
+    `name` is the group of the pattern `prefix` that has to have few values, at most
+    `most_names` per such line; `also` is what a line has to fulfil as well.
     """
     raw, file = pl.col("raw"), pl.col("line") // FILE
     if not lines.select(text.str.contains(prefix).any()).item():
@@ -78,7 +80,7 @@ def _written_as(
     )
     shipped = of.filter(
         (pl.col("marked") > pl.max_horizontal(FEWEST - 1, pl.col("len") * MOST))
-        & (pl.col("names") * FEWEST <= pl.col("marked"))
+        & (pl.col("names") <= pl.col("marked") * most_names)
     )
     return lines.with_columns(
         pl.when(file.is_in(shipped["file"].implode()))

@@ -1,5 +1,7 @@
 """Files that are named by their hosts, and the ranks of a host that no line names."""
 
+import pytest
+
 from log_lines import table, verdict
 
 PANIC = "[412113.0040] Kernel panic - not syncing: Fatal machine check\n"
@@ -44,3 +46,10 @@ def test_what_a_site_puts_before_a_host_in_a_files_name_is_no_part_of_it(analyze
     found = analyzed({f"out.{name}": text for name, text in files.items()})
     hosts = found.frames["ranks"].sort("rank")["host"].to_list()
     assert hosts == ["neo1", "neo1", "neo2", "neo2"]
+
+
+@pytest.mark.parametrize("name", ["XXXXXX", "xxxxx", "hostname", "REDACTED"])
+def test_what_somebody_wrote_over_a_name_is_no_host(analyzed, name):
+    event = "transport/net_ib.cc:88 NCCL WARN NET/IB : mlx5_0:1 Got async event : port error"
+    finding = analyzed({"a.log": f"{name}:5121:5470 [3] {event}\n"}).ranked.verdict
+    assert (finding.slug, finding.hosts) == ("ib-error", ())
