@@ -10,6 +10,7 @@ becomes an object that `json_records` reads. Rendered from the documentation of 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 _KEYS = r'"(?:MESSAGE|log|message|msg|line|textPayload|_raw|body)"\s*:'
 _LINE_KEY = re.compile((_KEYS + r'\s*"').encode())
-_FIRST_RECORD = re.compile(rb"\[\s*?(\n[ \t]*)\{")
 # of OTLP: a value, and a list of named values
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _VALUE = (
@@ -84,6 +84,7 @@ Part = tuple[bytes, list[msgspec.Raw]]  # what is told of all records, and the r
 class Form(NamedTuple):
     """How one kind of document is read.
 
+    `begins` captures how its first record begins, `closes` what follows the last one.
     `parts` are those of a document of type `type`; `record` spells a record, `raw`,
     of a part that tells `of`, as an object. `line_at` is the line of an indented
     document `below` lines under which a record's own line stands.
@@ -92,6 +93,7 @@ class Form(NamedTuple):
     begins: re.Pattern[bytes]
     type: object
     parts: Callable[..., Iterator[Part]]
+    closes: bytes = b""
     record: pl.Expr = pl.col("raw")
     line_at: str = r"^[\s{]*" + _KEYS
     below: int = 0
@@ -109,25 +111,37 @@ def _flat(spelled: pl.Expr) -> pl.Expr:
 
 
 _PAIR = pl.col("raw").str.extract_groups(rf'(?s)^\[\s*"(\d+)"\s*,\s*({_STRING})').struct
+_FIRST = rb'(\{\s*"[^"]*")'  # of a record
 FORMS = (
-    Form(_begins(rb'\[\s*\{\s*"'), list[msgspec.Raw], lambda d: iter([(b"", d)])),
     Form(
-        _begins(rb'\{\s*"events"\s*:\s*\['), _Events, lambda d: iter([(b"", d.events)])
+        _begins(rb"\[\s*" + _FIRST), list[msgspec.Raw], lambda d: iter([(b"", d)]), b"]"
     ),
     Form(
-        _begins(rb'\{[^\[\]]{0,200}"results"\s*:\s*\[\s*\{'),
+        _begins(rb'\{\s*"events"\s*:\s*\[\s*' + _FIRST),
+        _Events,
+        lambda d: iter([(b"", d.events)]),
+        b"]}",
+    ),
+    Form(
+        _begins(rb'\{[^\[\]]{0,200}"results"\s*:\s*\[\s*' + _FIRST),
         _Results,
         lambda d: iter([(b"", d.results)]),
+        b"]}",
     ),
     Form(
-        _begins(rb'\{.{0,400}"hits"\s*:\s*\[\s*\{\s*"_index"'),
+        _begins(rb'\{.{0,400}"hits"\s*:\s*\[\s*(\{\s*"_index")'),
         _Search,
         lambda d: iter([(b"", d.hits.hits)]),
+        b"]}}",
     ),
     Form(
-        _begins(rb'\{.{0,400}"result"\s*:\s*\[\s*\{\s*"stream"\s*:'),
+        _begins(
+            rb'\{.{0,400}"result"\s*:\s*\[\s*\{\s*"stream"\s*:.*?"values"\s*:\s*\[\s*'
+            rb'(\[\s*")'
+        ),
         _Query,
         lambda d: ((bytes(s.stream), s.values) for s in d.data.result),
+        b"]}]}}",
         pl.concat_str(
             *(pl.lit('{"labels":'), pl.col("of"), pl.lit(',"timestamp":"')),
             *(_PAIR.field("1"), pl.lit('","line":'), _PAIR.field("2"), pl.lit("}")),
@@ -136,13 +150,14 @@ FORMS = (
         below=1,
     ),
     Form(
-        _begins(rb'\{\s*"resourceLogs"\s*:\s*\['),
+        _begins(rb'\{\s*"resourceLogs"\s*:\s*\[.*?"logRecords"\s*:\s*\[\s*' + _FIRST),
         _Export,
         lambda d: (
             (bytes(of.resource), scope.log_records)
             for of in d.resource_logs
             for scope in of.scope_logs
         ),
+        b"]}]}]}",
         pl.concat_str(
             *(pl.lit('{"resource":'), _flat(pl.col("of")), pl.lit(",")),
             _flat(pl.col("raw")).str.replace(r"^\s*\{", ""),
@@ -152,7 +167,7 @@ FORMS = (
     ),
 )
 # one object after the other, each over several lines
-_OBJECTS = Form(_begins(rb'\{\s*\n\s*"'), list[msgspec.Raw], FORMS[0].parts)
+_OBJECTS = Form(_begins(rb'(\{\s*\n\s*")'), list[msgspec.Raw], FORMS[0].parts)
 
 
 def form(head: bytes) -> Form | None:
@@ -191,26 +206,28 @@ def read(data: bytes, form: Form) -> pl.DataFrame:
 def _documents(data: bytes, form: Form) -> tuple[list[tuple[int, Any]], bytes]:
     """Return the documents of a file with the lines they begin on, and what was read.
 
-    A file that is one document after the other, or is cut, is read as far as it goes.
+    A file that is one document per line, or is cut, is read as far as it is whole.
     """
     decoder = msgspec.json.Decoder(form.type)
-    try:
+    if form is _OBJECTS:
+        data = data[: data.rfind(b"\n}") + 2]
+        listed = b"[" + re.sub(rb"\n\}\s*\n\{", b"\n},{", data) + b"]"
+        return [(1, decoder.decode(listed))], data
+    for whole in (data, data[: data.rfind(b"\n")]):
+        with suppress(msgspec.DecodeError):
+            return list(enumerate(decoder.decode_lines(whole), 1)), whole
+    with suppress(msgspec.DecodeError):
         return [(1, decoder.decode(data))], data
-    except msgspec.DecodeError:
-        if form is _OBJECTS:
-            listed = b"[" + re.sub(rb"\n\}\s*\n\{", b"\n},{", data) + b"]"
-            return [(1, decoder.decode(listed))], data
-    try:
-        return list(enumerate(decoder.decode_lines(data), 1)), data
-    except msgspec.DecodeError:
-        data = _closed(data)
-        return [(1, decoder.decode(data))], data
+    data = _closed(data, form)
+    return [(1, decoder.decode(data))], data
 
 
-def _closed(data: bytes) -> bytes:
-    """Close a document behind its last whole record: the brace below the first one."""
-    first = _FIRST_RECORD.search(data)
-    if first is None:
-        return data
-    last = data.rfind(first[1] + b"}") + len(first[1]) + 1
-    return data[:last] + (b"]}" if data.lstrip().startswith(b"{") else b"]")
+def _closed(data: bytes, form: Form) -> bytes:
+    """Close a document in front of its last record, which is not whole."""
+    first = form.begins.match(data)
+    end = len(data)
+    while first and (end := data.rfind(first[1], first.end(), end)) > 0:
+        above = data[:end].rstrip()
+        if above.endswith(b","):
+            return above[:-1] + form.closes
+    return data

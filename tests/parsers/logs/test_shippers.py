@@ -375,6 +375,27 @@ def test_the_job_reads_as_if_its_lines_stood_bare(analyzed, told, where):
     assert raised == (stands if len(lines) > 1 else [1])
 
 
+CUT = [
+    ("loki", json.dumps(queried())),
+    ("loki", pretty(queried())),
+    ("elastic", json.dumps(searched(elastic))),
+    ("elastic", pretty(searched(elastic))),
+    ("otlp", json.dumps(otlp())),
+    ("otlp", pretty(otlp())),
+    ("splunk", json.dumps({"results": [r["result"] for r in records(splunk)]})),
+    ("gcloud", json.dumps(records(gcloud))),
+    ("fluent-bit", json.dumps(records(fluent_bit)[:3]) + "\n" + json.dumps([])),
+    ("journal", HOSTS["journal json-pretty"]),
+]
+
+
+@pytest.mark.parametrize(("name", "told"), CUT, ids=[name for name, _ in CUT])
+def test_a_cut_document_is_read_up_to_its_last_whole_record(analyzed, name, told):
+    frames = analyzed({"export.txt": told[:-20]}).frames
+    assert not [text for text in frames["notes"]["text"] if "not read" in text]
+    assert "c10d.watchdog.timeout" in frames["events"]["message"].to_list()
+
+
 @pytest.mark.parametrize(
     "text",
     [
