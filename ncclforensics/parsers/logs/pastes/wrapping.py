@@ -25,6 +25,7 @@ TRIMMED = 1  # blanks that may be missing at the end of a line
 SLACK = 5  # columns by which a word that was broken may be wider than all lines
 HANGING_SHARE = 0.8  # of the lines with that indentation that are continuations
 INDENTS = 2  # that are tried
+COLUMN = 8  # columns that a log handler needs for its times at least
 HANGING = 3  # a continuation that is indented has at least so many blanks
 
 _RULED = r"^[=*-]{4,}$"  # a ruled line is whole, unless more of it is below
@@ -67,7 +68,8 @@ def found(lines: pl.DataFrame) -> Wrap | None:
             continue
         if _are_words(told.filter(breaks), width):
             continue
-        enough = many >= max(LEAST, SHARE * lines.height) or _all_begin(told, breaks)
+        enough = many >= max(LEAST, SHARE * lines.height)
+        enough = enough or _is_deepest(told, indent) or _all_begin(told, breaks)
         if enough and _unlike(told, breaks, indent):
             return _how(told.filter(breaks), width, indent)
     return None
@@ -188,6 +190,13 @@ def _how(broken: pl.DataFrame, width: int, indent: int) -> Wrap:
     ).row(0)
     column = inside >= early if inside + early else at_column >= AT_COLUMN
     return Wrap(width, column and not indent, indent, 0 if blanks else TRIMMED)
+
+
+def _is_deepest(told: pl.DataFrame, indent: int) -> bool:
+    """Whether what goes on stands below a column of times, and nothing else so deep."""
+    blank = ~pl.col("raw").str.contains(r"\S")
+    deepest = told.filter(~blank & ~pl.col("raw").str.contains(_POINTS))["indent"].max()
+    return indent >= COLUMN and deepest == indent
 
 
 def _all_begin(told: pl.DataFrame, breaks: pl.Series) -> bool:
