@@ -7,12 +7,18 @@ stay as they are. The verdict is compared with that on the unspoiled evidence: `
 and `culprits` are shares of jobs that keep theirs, the outcome included; `innocent`
 counts ranks and hosts accused that are not among the true culprits, `no-failure` those
 jobs that then have none. A row is one way of spoiling; the last sums up.
+
+Condensed logs by which nobody could decide are left out, and counted: those of a
+healthy job, as key lines do not show that it went on, and those whose kept lines do not
+tell a true culprit from the others: by its rank, or by its host where the truth has no
+rank. A line that all print alike tells nobody from the others.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -30,7 +36,10 @@ from ncclforensics.analysis import analyze
 from ncclforensics.sources import discover
 from spoiling import SPOILINGS, Place
 
-COUNTED = ("class", "culprits", "innocent", "no-failure", "traceback")
+COUNTED = ("class", "culprits", "innocent", "no-failure", "traceback", "left out")
+DECIDED = ("condensed",)  # ways after which it is asked whether one could decide
+_RANK = re.compile(r"(?i)ranks?[^\w\n]{0,3}(\d{1,6})")
+_HOST = re.compile(r"\b[a-z][a-z-]*\d{3,}\b")  # as all fixtures name theirs
 
 
 class Verdict(NamedTuple):
@@ -69,6 +78,25 @@ def spoil(evidence: Path, name: str, into: Path) -> None:
         os.utime(path, (times.st_atime, times.st_mtime))
 
 
+def could_decide(evidence: Path, truth: Truth) -> bool:
+    """Whether somebody could name the true culprits by what is left of the evidence."""
+    sources = discover([str(evidence)], evidence.parent).sources
+    if truth.outcome == "no-failure":
+        return False
+    if any(source.kind != "log" for source in sources):
+        return True  # dumps stay whole
+    paths = [evidence / Path(source.path).relative_to(evidence) for source in sources]
+    named: dict[str, set[str]] = {}
+    form = _RANK if truth.ranks else _HOST
+    for path in paths:
+        for line in path.read_text("utf-8", "replace").splitlines():
+            kind = re.sub(r"[0-9]+", "#", line)
+            named.setdefault(kind, set()).update(form.findall(line))
+    everybody = set().union(*named.values())
+    apart = set().union(*(names for names in named.values() if names != everybody))
+    return {*map(str, truth.ranks or truth.hosts)} <= apart
+
+
 def compared(names: list[str], truth: Truth) -> list[tuple[str, Counter[str], str]]:
     """Return for each way of spoiling what is counted, and what was said instead."""
     before = verdict(truth.evidence)
@@ -77,6 +105,9 @@ def compared(names: list[str], truth: Truth) -> list[tuple[str, Counter[str], st
         with tempfile.TemporaryDirectory() as scratch:
             spoiled = Path(scratch) / "evidence"
             spoil(truth.evidence, name, spoiled)
+            if name in DECIDED and not could_decide(spoiled, truth):
+                rows.append((name, Counter({"left out": 1}), ""))
+                continue
             try:
                 now = verdict(spoiled)
             except Exception:

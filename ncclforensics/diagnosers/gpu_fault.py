@@ -360,7 +360,7 @@ def _counted(frames: Frames) -> Iterator[NotChecked]:
     if defects.height:
         yield NotChecked(
             "gpu-fault",
-            f"nvidia-smi shows, but not since when: {gpu_state.told(defects)}",
+            f"{gpu_state.SHOWN}{gpu_state.told(defects)}",
             "journalctl -k of that host: an Xid 48, 63, 94 or 95 shows when",
         )
 

@@ -24,7 +24,8 @@ Looks like
     Status 5 (flush) follows every other failure and by itself blames nobody.
     After a rank died or timed out, its peers' transfers fail too: an echo.
     `port active`, `client reregistration` and the like are recoveries, although they
-    are logged as WARN.
+    are logged as WARN. A port that `ibstat` shows down, and counters of `perfquery`,
+    `ethtool -S` and the like, are states, maybe older than the job: they accuse nobody.
 
 References
     NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT, NCCL_IB_GID_INDEX; ibv_wc_status;
@@ -38,9 +39,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, kernel_log, lost_peers, teardown
+from ncclforensics.evidence import (
+    common,
+    kernel_log,
+    lost_peers,
+    port_state,
+    teardown,
+)
 from ncclforensics.model.actions import Action
-from ncclforensics.model.findings import Finding
+from ncclforensics.model.findings import Finding, NotChecked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,6 +105,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     own = _own(frames)
     failed = _failed(frames)
     if own.is_empty() and failed.is_empty():
+        yield from _shown(frames)
         return
     confidence: Confidence
     named = common.hosts(own["host"]) or common.host_of_file(frames, own)
@@ -142,29 +150,26 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _down(frames: Frames, cards: tuple[str, ...]) -> pl.DataFrame:
-    """Return the ports of the failed cards that are not active, by ibstat.
+    """Return what tools show of the failed cards.
 
     A state, so it accuses nobody: the report only tells it beside what failed.
     """
-    ports = frames.message("rdma.ports")
-    if "state" not in ports.columns:
-        return ports.clear()
-    ports = _with_columns(ports, "hca", "hca_id")
-    ports = ports.with_columns(pl.coalesce("hca", "hca_id").alias("hca"))
     names = [card.partition(":")[0] for card in cards]
-    return ports.drop_nulls("state").filter(
-        pl.col("hca").is_in(names) & (pl.col("state") != "ACTIVE")
-    )
+    return port_state.defects(frames).filter(pl.col("hca").is_in(names))
 
 
 def _down_words(down: pl.DataFrame) -> str:
-    if down.is_empty():
-        return ""
-    told = [
-        f"{hca} port {port} of {host or 'a host'} is {state}"
-        for hca, port, host, state in down.select("hca", "port", "host", "state").rows()
-    ]
-    return f" By its own state, {common.some(told)}."
+    return f" A tool shows {port_state.told(down)}." if down.height else ""
+
+
+def _shown(frames: Frames) -> Iterator[NotChecked]:
+    """Tell what tools show of ports, which accuses nobody."""
+    if (odd := port_state.defects(frames)).height:
+        yield NotChecked(
+            "ib-error",
+            f"{port_state.SHOWN}{port_state.told(odd)}",
+            "dmesg -T of that host: when its links went down",
+        )
 
 
 def _own(frames: Frames) -> pl.DataFrame:

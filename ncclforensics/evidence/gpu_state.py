@@ -15,13 +15,20 @@ from ncclforensics.model.tables import SCHEMAS, without_rows
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-GPUS = ("nvidia.smi.gpu", "nvidia.smi.gpu_xml", "amd.smi.gpu", "amd.smi.xgmi")
-NUMBERS = ("uncorrectable", "width", "width_max", "index", "xgmi")
+GPUS = (
+    *("nvidia.smi.gpu", "nvidia.smi.gpu_xml", "nvidia.smi.row", "nvidia.smi.nvlink"),
+    *("amd.smi.gpu", "amd.smi.xgmi", "amd.smi.ras"),
+)
+NUMBERS = (
+    *("uncorrectable", "width", "width_max", "index", "xgmi", "unread", "inactive"),
+    "link_errors",
+)
 SHARED = ("text", "t", "rank", "host", "source", "line", "pci", "words")
 TYPES = SCHEMAS["events"] | dict.fromkeys(("pci", "words"), pl.String())
 WORDS = ("pci", "remap")
 TOLD = ("pci", "host", "rank", "words")  # `pci`: the address, else the number
 MOST = 4  # GPUs that are told
+SHOWN = "the vendor's tool shows, but not since when: "
 
 
 def defects(frames: Frames) -> pl.DataFrame:
@@ -53,6 +60,13 @@ def defects(frames: Frames) -> pl.DataFrame:
             )
         ),
         pl.when(pl.col("xgmi") > 0).then(pl.lit("errors of its XGMI links")),
+        pl.when(pl.col("unread") > 0).then(pl.lit("ERR! for what cannot be read")),
+        pl.when(pl.col("inactive") > 0).then(
+            common.sentence(pl.col("inactive"), " NVLinks inactive")
+        ),
+        pl.when(pl.col("link_errors") > 0).then(
+            common.sentence(pl.col("link_errors"), " errors of its NVLinks")
+        ),
     )
     words = pl.concat_str(parts, separator=", ", ignore_nulls=True)
     odd = lines.with_columns(words.alias("words")).filter(pl.col("words") != "")

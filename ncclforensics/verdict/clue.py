@@ -14,7 +14,14 @@ from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.timing import process_motion
 from ncclforensics.correlate.waits import roll_call
-from ncclforensics.evidence import common, external_stop, reporters, seen_places
+from ncclforensics.evidence import (
+    common,
+    external_stop,
+    gpu_state,
+    port_state,
+    reporters,
+    seen_places,
+)
 from ncclforensics.model.findings import Clue, Stood
 from ncclforensics.verdict import actions
 from ncclforensics.verdict.ranking import WITNESSES
@@ -47,7 +54,8 @@ def of(frames: Frames, ranked: Ranked) -> Clue | None:
         or _of_stop(frames)
         or _of_looks(frames)
         or _of_nothing(frames)
-        or reporters.words(frames),
+        or reporters.words(frames)
+        or _of_state(frames),
         ranks=len(known) or None,
         heard=tuple(sorted(heard)),
         silent=tuple(sorted(known - heard)),
@@ -119,6 +127,15 @@ def _of_nothing(frames: Frames) -> str:
     if not (frames.has("groups") and job.is_unread(frames)):
         return ""
     return "the dumps hold no call, so nothing shows that the job had stopped"
+
+
+def _of_state(frames: Frames) -> str:
+    """Say what tools show of GPUs and ports, which may be older; "" if nothing."""
+    told = (
+        gpu_state.told(gpu_state.defects(frames)),
+        port_state.told(port_state.defects(frames)),
+    )
+    return "; ".join(filter(None, told))
 
 
 def _heard(frames: Frames) -> frozenset[int]:

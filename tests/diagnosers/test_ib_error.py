@@ -316,7 +316,7 @@ def test_a_port_that_is_down_is_told_beside_the_failure(analyzed, form, state, i
         "gpu0001/ports.txt": ports,
     }
     (finding,) = found(analyzed(files), SLUG)
-    assert ("mlx5_4 port 1 of gpu0001 is DOWN" in finding.explanation) == is_told
+    assert ("mlx5_4 on gpu0001: port 1 is DOWN" in finding.explanation) == is_told
 
 
 def test_a_port_that_is_down_accuses_nobody(analyzed):

@@ -54,7 +54,7 @@ def asked(analyzed, form, extra="", **ill):
 
 def told(analysis):
     said = (s.missing for s in analysis.ranked.not_checked if s.slug == "gpu-fault")
-    return next((text for text in said if "nvidia-smi" in text), "")
+    return next((text for text in said if "not since when" in text), "")
 
 
 @pytest.mark.parametrize("form", [TEXT, XML], ids=["text", "xml"])
@@ -91,6 +91,47 @@ def test_xml_tells_of_the_fabric_and_of_heat_as_the_text_does(analyzed):
     well = asked(analyzed, XML)
     assert not found(well, "fabric-manager")
     assert not found(well, "thermal-throttle")
+
+
+# rendered from the sources of rocm_smi.py, and from what nvidia-smi documents
+BLOCKS = "Block       Status  Correctable Error  Uncorrectable Error"
+RAS = f"GPU[1]\t\t: RAS INFO:\n         {BLOCKS}\n" + (
+    "           UMC      ENABLED                 12                    {n}\n"
+    "         ATHUB     DISABLED\n"
+    "           GFX      ENABLED                  0                    0\n"
+)
+RAS_BEFORE = f"GPU[1] \t\t: GPU RAS info \nGPU[1] \t\t:        {BLOCKS} \n" + (
+    "GPU[1] \t\t:       UMC      ENABLED                  0                    {n} \n"
+)
+ROW = (
+    "|   0  NVIDIA H100 80GB HBM3          On  |   00000000:19:00.0 Off |        0 |\n"
+    "| N/A   34C    P0             117W /  700W |   70123MiB /  81559MiB |    100% |\n"
+    "|   1  NVIDIA H100 80GB HBM3          On  |   00000000:3B:00.0 Off |   {n} |\n"
+    "|{n}  {n} {n}            {n} / {n}   |   70123MiB /  81559MiB |    {n} |\n"
+)
+LINKS = (
+    "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-6d1d)\n\t Link 0: CRC Errors: 0\n"
+    "GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-77aa)\n\t Link 4: CRC Errors: {n}\n"
+)
+LANES = (
+    "GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-77aa)\n"
+    "\t Link 0: 26.562 GB/s\n\t Link 1: {n}\n"
+)
+STATES = [
+    (RAS, 3, 0, "GPU 1: 3 uncorrectable memory errors"),
+    (RAS_BEFORE, 2, 0, "GPU 1: 2 uncorrectable memory errors"),
+    (ROW, "ERR!", "0", "GPU 00000000:3B:00.0: ERR! for what cannot be read"),
+    (LINKS, 90211, 0, "GPU 1: 90211 errors of its NVLinks"),
+    (LANES, "<inactive>", "26.562 GB/s", "GPU 1: 1 NVLinks inactive"),
+]
+
+
+@pytest.mark.parametrize(("form", "ill", "well", "words"), STATES)
+def test_a_table_of_states_tells_which_gpu_is_ill(analyzed, form, ill, well, words):
+    analysis = analyzed({"out.txt": form.format(n=ill)})
+    assert words in told(analysis)
+    assert analysis.ranked.verdict is None
+    assert not told(analyzed({"out.txt": form.format(n=well)}))
 
 
 DIAG = "| GPU Memory                | {result:<46} |\n"

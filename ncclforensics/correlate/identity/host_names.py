@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 # names that every machine has for itself
-NOWHERE = r"^(?:localhost[46]?(?:\.|$)|127\.|::1$|0\.0\.0\.0$|::$)"
+NOWHERE = (
+    r"(?i)^(?:localhost[46]?(?:\.|$)|127\.|::1$|0\.0\.0\.0$|::$"
+    # what people write over a name
+    r"|[x*#_.-]{3,}$|(?:my)?host(?:name)?$|\W*redacted\W*$)"
+)
 PROCESS = ["source", "pid"]
 AGREE = 2  # files that are named by the host of their lines
 NODES = ("slurm.node", "slurm.sinfo.reasons")  # tables of a cluster's nodes

@@ -205,9 +205,9 @@ def _single_node(claims: pl.DataFrame, frames: Frames) -> pl.DataFrame | None:
     hosts = claims["host"].drop_nulls().n_unique()
     agents = frames.message("torchelastic.child_failed")["source"].n_unique()
     highest = claims["rank"].max()
-    top = local["local_rank"].max()
+    top = max(int(str(local["local_rank"].max() or 0)), _children(frames) - 1)
     same = both.filter(pl.col("rank") != pl.col("local_rank")).is_empty()
-    beyond = isinstance(highest, int) and isinstance(top, int) and highest > top
+    beyond = isinstance(highest, int) and highest > top
     several = hosts > 1 or agents > 1 or not frames.message(PARALLEL).is_empty()
     if local.is_empty() or several or not same or beyond:
         return None
@@ -220,6 +220,15 @@ def _single_node(claims: pl.DataFrame, frames: Frames) -> pl.DataFrame | None:
         return None
     ranks = local.select("local_rank").unique()
     return ranks.with_columns(pl.col("local_rank").alias("rank"))
+
+
+def _children(frames: Frames) -> int:
+    """Count the processes that an agent ended or saw fail; 0 if it restarted some."""
+    told = frames.message(*exit_records.TOLD_TO_END)
+    if frames.message("torchelastic.restart").height or "child" not in told.columns:
+        return 0
+    failed = frames["exits"].filter(pl.col("reported_by") == "torchelastic")["pid"]
+    return pl.concat([told["child"].cast(pl.Int64), failed]).drop_nulls().n_unique()
 
 
 @needing("events", otherwise={"source": pl.String(), "local_rank": pl.Int64()})

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 # programs that report on the machine: their lines need not concern the job
 MACHINE = r"^(?:kernel|nvidia|amd)\."
 # tables of a machine's state, which anybody may have asked for at any time
-STATE = r"^(?:nvidia\.|amd\.|rdma\.ports|system\.(?:ip_json|ethtool|mtu|ps)$)"
+STATE = (
+    r"^(?:nvidia\.|amd\.|system\.(?:ip_json|ethtool|mtu|ps)$"
+    r"|rdma\.(?:ports|link|linkinfo|counter|query_errors|mlxlink)$)"
+)
 # printed by the last ranks of a job after the first ones have exited
 CLOSING = (
     *("nccl.socket.peer_closed", "nccl.socket.io_failed", "c10d.gloo.closed"),

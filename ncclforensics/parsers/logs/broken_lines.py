@@ -12,7 +12,7 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics.parsers.logs import json_records
-from ncclforensics.parsers.logs.json_records import DOCKER, OBJECT, UNSEARCHABLE
+from ncclforensics.parsers.logs.json_records import DOCKER, RECORD, UNSEARCHABLE
 
 _CRI = (
     r"^(?P<head>\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?P<stream>stdout|stderr)) "
@@ -67,5 +67,5 @@ def joined(lines: pl.DataFrame) -> pl.DataFrame:
 def in_pieces(raw: pl.Series) -> bool:
     """Whether some of these are docker's JSON, CRI, or JSON to be unwrapped first."""
     marked = raw.str.starts_with(DOCKER) | raw.str.contains(_CRI)
-    marked |= raw.str.contains(OBJECT) & raw.str.contains_any(UNSEARCHABLE)
+    marked |= raw.str.contains(RECORD) & raw.str.contains_any(UNSEARCHABLE)
     return bool(marked.any())

@@ -211,9 +211,8 @@ def frame(lines: pl.DataFrame) -> pl.DataFrame:
         .str.replace_all("\n", "\r")
         .str.split("\r")
     )
-    bare = bare.explode("raw").with_columns(
-        pl.col("raw").fill_null("").str.replace(EMPHASIS, "$1")
-    )
+    whole = pl.col("raw").fill_null("").str.strip_suffix("```")
+    bare = bare.explode("raw").with_columns(whole.str.replace(EMPHASIS, "$1"))
     peeled = _peel(bare.filter(pl.col("raw") != "")).with_columns(
         pl.col("text").str.replace(EMPHASIS, "$1")
     )

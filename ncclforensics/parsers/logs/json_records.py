@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from ncclforensics.parsers.logs.shipped_records import SHIPPED, bared
+
 LINE = (
     *("$.MESSAGE", "$.log", "$.message", "$.msg", "$.line", "$.textPayload"),
     *("$.jsonPayload.message", "$.jsonPayload.log", "$.body", "$._raw"),
@@ -32,23 +34,26 @@ TOLD = {
         *("$.hostname", "$.host.name", "$.host", "$.nodename", "$.labels.node"),
         *("$.labels.node_name", "$.labels.hostname", "$.labels.host", "$.agent_id"),
         *('$.labels["compute.googleapis.com/resource_name"]', "$.content.host"),
-        "$.attributes.host",
+        *("$.attributes.host", '$.resource.attributes["k8s.node.name"]'),
+        '$.resource.attributes["host.name"]',
     ),
     "told_pod": (
         *("$.kubernetes.pod_name", "$.kubernetes.pod.name", "$.labels.pod"),
         *("$.labels.pod_name", "$.resource.labels.pod_name", "$.podName", "$.pod"),
-        "$.pod_name",
+        *("$.pod_name", '$.resource.attributes["k8s.pod.name"]'),
     ),
     "told_algo": (STREAM,),
     "told_namespace": (
         *("$.kubernetes.namespace_name", "$.kubernetes.pod_namespace"),
         *("$.kubernetes.namespace", "$.labels.namespace", "$.namespace"),
         *("$.resource.labels.namespace_name", "$.namespace_name"),
+        '$.resource.attributes["k8s.namespace.name"]',
     ),
     "told_container": (
         *("$.kubernetes.container_name", "$.kubernetes.container.name"),
         *("$.labels.container", "$.resource.labels.container_name"),
         *("$.containerName", "$.container_name", "$.container_id"),
+        '$.resource.attributes["k8s.container.name"]',
     ),
     "told_rank": (
         *("$.rank_id", "$.rankId", "$.rank", "$.global_rank", "$.process_rank"),
@@ -56,16 +61,24 @@ TOLD = {
         *("$.context.rank", "$.fields.rank", "$.labels.rank", "$.attributes.rank"),
         "$.labels.global_rank",
     ),
-    "told_level": ("$.level", "$.levelname", "$.severity", "$.record.level.name"),
+    "told_level": (
+        "$.level",
+        "$.levelname",
+        "$.severity",
+        "$.record.level.name",
+        "$.severityText",
+    ),
     "told_t": (
         *("$.__REALTIME_TIMESTAMP", "$.time", "$.timestamp", '$["@timestamp"]'),
         *("$.ts", "$.date", "$.attributes.timestamp", "$.content.timestamp"),
         *("$.asctime", "$.datetime", "$.record.time.repr", "$.created"),
+        *("$.timeUnixNano", "$.observedTimeUnixNano", "$._time"),
     ),
 }
 COLUMNS = tuple(TOLD)
 NUMBERED = r"(?i)(?:step|iteration)\W{0,3}\d"  # a line that tells the step itself
 OBJECT = r'^\s*\{\s*"'
+RECORD = f"{OBJECT}|{SHIPPED}"  # an object, or one with what a shipper puts around it
 # of Docker's json-file driver; only the last piece of a line ends with a newline
 DOCKER = '{"log":"'
 # records whose lines cannot be searched as they stand: a traceback in one record, and
@@ -88,12 +101,12 @@ def unwrapped(lines: pl.DataFrame) -> pl.DataFrame:
     """
     missing = [c for c in COLUMNS if c not in lines.columns]
     lines = lines.with_columns(pl.lit(None, pl.String).alias(c) for c in missing)
-    raw = pl.col("raw")
-    wrapped = raw.str.contains(OBJECT) & raw.str.contains(r"\}\s*$")
-    if not lines.select(wrapped.any()).item():
+    inside = bared(lines["raw"])
+    wrapped = inside.str.contains(OBJECT) & inside.str.contains(r"\}\s*$")
+    if not wrapped.any():
         return lines
     told = lines.with_row_index("_row")
-    objects = told.filter(wrapped)
+    objects = told.with_columns(inside).filter(wrapped)
     said = objects.select(
         "_row",
         _line(objects),

@@ -38,7 +38,9 @@ def is_put_together(source: Source) -> bool:
     """Whether the lines that are read of a log are others than those of its file."""
     begins = head(source)
     steps = {name for name, _ in scan.paste(begins)}
-    return record_files.form(begins) is not None or bool(steps - {"prompts"})
+    return record_files.form(begins) is not None or bool(
+        steps - {"prompts", "headings"}
+    )
 
 
 def head(source: Source) -> bytes:

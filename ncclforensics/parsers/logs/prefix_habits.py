@@ -12,12 +12,14 @@ import polars as pl
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
 from ncclforensics.parsers.logs.lines import ANSI, FILE
 
-# stern puts `pod container ` in front of each line. Such words may also begin a
-# sentence, so most lines of the file have to begin with a few such pairs.
+# stern puts `pod container ` in front of each line, of several namespaces `namespace
+# pod container `. Such words may also begin a sentence, so most lines of the file have
+# to begin with a few such pairs.
 STERN = (
     r"^([a-z0-9][a-z0-9-]{0,250}-(?:\d+|[a-z0-9]{5})) "
     r"([a-z][a-z0-9-]{2,62}) "
 )
+STERN_SPACES = r"^[a-z0-9][a-z0-9-]{0,62} " + STERN.removeprefix("^")
 # a launcher of the site's own may put `(4711) ` in front of each line of a process
 PID = ascii_only(r"^\((\d{1,7})\) ")
 _SENTENCE = (
@@ -37,7 +39,8 @@ def rewritten(lines: pl.DataFrame) -> pl.DataFrame:
     """Return `lines`, `line` and `raw`, with the prefixes that their files show."""
     raw, colourless = pl.col("raw"), pl.col("raw").str.replace_all(ANSI, "")
     sentence = raw.str.contains(_SENTENCE)
-    lines = _written_as(lines, STERN, 2, "[pod/$1/$2] ", colourless, ~sentence)
+    for stern in (STERN_SPACES, STERN):
+        lines = _written_as(lines, stern, 2, "[pod/$1/$2] ", colourless, ~sentence)
     lines = _written_as(lines, PID, 1, "(pid=$1) ", colourless, pl.lit(True))
     behind = lines.filter(raw.str.contains(_TORCH, literal=True))["raw"]
     if behind.is_empty():
@@ -47,7 +50,8 @@ def rewritten(lines: pl.DataFrame) -> pl.DataFrame:
         return lines
     known = raw.str.extract(PDSH).is_in(hosts.implode()).fill_null(False)
     bare = pl.when(known).then(raw)
-    return _written_as(lines, PDSH, 1, "[host/$1] ", bare, known)
+    # torch's own prefix behind each is proof enough that the names are of hosts
+    return _written_as(lines, PDSH, 1, "[host/$1] ", bare, known, most_names=1)
 
 
 def _written_as(
@@ -57,11 +61,12 @@ def _written_as(
     known: str,
     text: pl.Expr,
     also: pl.Expr,
+    most_names: float = 1 / FEWEST,
 ) -> pl.DataFrame:
     """Replace a prefix in files where most lines bear it, and few names vary.
 
-    `name` is the group of the pattern `prefix` that has to have few values; `also` is
-    what a line has to fulfil as well.
+    `name` is the group of the pattern `prefix` that has to have few values, at most
+    `most_names` per such line; `also` is what a line has to fulfil as well.
     """
     raw, file = pl.col("raw"), pl.col("line") // FILE
     if not lines.select(text.str.contains(prefix).any()).item():
@@ -75,7 +80,7 @@ def _written_as(
     )
     shipped = of.filter(
         (pl.col("marked") > pl.max_horizontal(FEWEST - 1, pl.col("len") * MOST))
-        & (pl.col("names") * FEWEST <= pl.col("marked"))
+        & (pl.col("names") <= pl.col("marked") * most_names)
     )
     return lines.with_columns(
         pl.when(file.is_in(shipped["file"].implode()))

@@ -1,10 +1,9 @@
 """Exports of log services, which have to be read whole before their lines are lines.
 
-A CSV table, `journalctl -o export`, a JSON document (`gcloud logging read --format
-json`, `aws logs get-log-events`, `journalctl -o json-pretty`), and JSON lines that are
-newest first or hold several lines each. All become one frame of lines in the order of
-time, with what each record tells beside its line. Other JSON lines need none of this:
-`json_records` unwraps the few that matter.
+A CSV table, `journalctl -o export`, what gcloud prints, JSON documents, and JSON lines
+that are newest first or hold several lines each. All become one frame of lines in the
+order of time, with what each record tells beside its line. Other JSON lines need none
+of this: `json_records` unwraps the few that matter.
 """
 
 from __future__ import annotations
@@ -17,9 +16,11 @@ import polars as pl
 
 from ncclforensics.parsers.logs import (
     csv_records,
+    gcloud_yaml,
     grammar,
     journal_export,
     json_records,
+    record_documents,
     timestamps,
 )
 from ncclforensics.parsers.logs.captures import NUMBERS
@@ -32,35 +33,25 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
     from ncclforensics.parsers.logs.grammar import Message
 
+SPREAD = ("csv", "journal", "yaml")  # their records have the line breaks of the file
 MAX_BYTES = 256 << 20  # of a file that is read whole
 NEAR = 400  # records on each side of a needle that may belong to its message
+_RECORD = re.compile(json_records.RECORD)
 HEAD_LINES = 64  # of JSON lines, from which their order is judged
 NEWEST_FIRST = "its records are newest first; they are read in the order of time"
-_LIST = re.compile(rb'\s*\[\s*\{\s*"')
-_OBJECT = re.compile(rb'\s*\{\s*\n\s*"|\s*\{\s*"events"\s*:\s*\[')
-_LINE_KEY = re.compile(
-    rb'"(?:MESSAGE|log|message|msg|line|textPayload|_raw|body)"\s*:\s*"'
-)
-# the line of a document on which a record's own line stands
-_LINE_AT = r'^[\s{]*"(?:MESSAGE|log|message|msg|line|textPayload|_raw|body)"\s*:'
-_FIRST_RECORD = re.compile(rb"\[\s*?(\n[ \t]*)\{")
-
-
-class _Events(msgspec.Struct):
-    """What `aws logs get-log-events` and `filter-log-events` print."""
-
-    events: list[msgspec.Raw]
 
 
 def form(head: bytes) -> str | None:
     """Return how a file of records is laid out, judged by its first bytes, or None.
 
-    "csv", "journal", "document", or "lines" for JSON lines that cannot be read line by
-    line.
+    "csv", "journal", "yaml", "document", or "lines" for JSON lines that cannot be read
+    line by line.
     """
     if head.startswith(journal_export.HEAD):
         return "journal"
-    if (_LIST.match(head) or _OBJECT.match(head)) and _LINE_KEY.search(head):
+    if gcloud_yaml.HEAD.match(head):
+        return "yaml"
+    if record_documents.form(head) is not None:
         return "document"
     first = head.split(b"\n", 1)[0]
     if is_json_lines(head):
@@ -74,8 +65,10 @@ def form(head: bytes) -> str | None:
 
 
 def is_json_lines(head: bytes) -> bool:
-    """Whether a file begins with a JSON object on one line, and is not Docker's."""
-    return head.startswith(b'{"') and not head.startswith(json_records.DOCKER.encode())
+    """Whether a file begins with a record on one line, and is not Docker's."""
+    first = head.split(b"\n", 1)[0].decode("utf-8", "replace")
+    is_record = _RECORD.match(first) is not None
+    return is_record and not first.startswith(json_records.DOCKER)
 
 
 def read(stream: BinaryIO, messages: Sequence[Message]) -> tuple[pl.DataFrame, int]:
@@ -98,6 +91,8 @@ def read(stream: BinaryIO, messages: Sequence[Message]) -> tuple[pl.DataFrame, i
                 records = journal_export.read(data)
             case "document":
                 records = _of_document(data, messages)
+            case "yaml":
+                records = gcloud_yaml.read(data)
             case _:
                 near = _near(decoded(data, 1).lines, messages)
                 records = json_records.unwrapped(near)
@@ -106,44 +101,17 @@ def read(stream: BinaryIO, messages: Sequence[Message]) -> tuple[pl.DataFrame, i
     records = records.drop_nulls("raw")
     if _newest_first(records):
         records = records.reverse()
-    lines = _lines(records, spread=kind in ("csv", "journal"))
+    lines = _lines(records, spread=kind in SPREAD)
     return lines, decoded(data, 1).count
 
 
 def _of_document(data: bytes, messages: Sequence[Message]) -> pl.DataFrame:
-    """Return the records of a JSON document, cut or whole."""
-    try:
-        records = _objects(data)
-    except msgspec.DecodeError:
-        data = _closed(data)
-        records = _objects(data)
-    raw = pl.Series("raw", list(map(bytes, records)), pl.Binary).cast(pl.String)
-    at = decoded(data, 1).lines.filter(pl.col("raw").str.contains(_LINE_AT))["line"]
-    if at.len() != raw.len():
-        at = pl.repeat(1, raw.len(), dtype=pl.Int64, eager=True)
-    near = _near(pl.DataFrame({"line": at, "raw": raw}), messages)
-    told = json_records.unwrapped(near)
+    """Return the lines of a document's records."""
+    form = record_documents.form(data[: 1 << 18])
+    if form is None:
+        raise ValueError("its records are of no known form")
+    told = json_records.unwrapped(_near(record_documents.read(data, form), messages))
     return told.filter(~pl.col("raw").str.contains(json_records.OBJECT))
-
-
-def _closed(data: bytes) -> bytes:
-    """Close a document behind its last whole record: the brace below the first one."""
-    first = _FIRST_RECORD.search(data)
-    if first is None:
-        return data
-    last = data.rfind(first[1] + b"}") + len(first[1]) + 1
-    return data[:last] + (b"]}" if data.lstrip().startswith(b"{") else b"]")
-
-
-def _objects(data: bytes) -> list[msgspec.Raw]:
-    """Return the records of a list, of `events`, or of objects one after the other."""
-    if _LIST.match(data):
-        return msgspec.json.decode(data, type=list[msgspec.Raw])
-    try:
-        return msgspec.json.decode(data, type=_Events).events
-    except msgspec.DecodeError:
-        listed = b"[" + re.sub(rb"\n\}\s*\n\{", b"\n},{", data) + b"]"
-        return msgspec.json.decode(listed, type=list[msgspec.Raw])
 
 
 def _near(lines: pl.DataFrame, messages: Sequence[Message]) -> pl.DataFrame:

@@ -33,12 +33,25 @@ PROMPT = (
 # an entry of torchelastic's table
 _ENTRY = r"\[\d{1,7}\]:\s*$"
 _RULE = r"[=*-]{4,}|[|\x{2500}-\x{257f}]|[+]{1,2}[-=]"  # of a table, too
+# a property, whose name is padded up to a colon
+_PROPERTY = r"[A-Za-z][^:\n]{0,60}\s{2}: \S"
 # of headers that may be cut themselves
 _HEADS = r"\[?[DIWECF]\d{3,4} \d\d:\d\d:\d\d|[\w.-]+:\d+:\d+ \[\d"
 # quotation marks are stripped before; what is left is the second half of `<42>`
 _LAUNCHERS = "|".join(v for k, v in framing.DECORATIONS.items() if k != "quote")
 _ANYWHERE = "|".join(
-    (*_TRACEBACK, _STACK, _LEVEL, _PROGRAM, GAP, PROMPT, _ENTRY, _RULE, _HEADS)
+    (
+        *_TRACEBACK,
+        _STACK,
+        _LEVEL,
+        _PROGRAM,
+        GAP,
+        PROMPT,
+        _ENTRY,
+        _RULE,
+        _HEADS,
+        _PROPERTY,
+    )
 )
 BEGINS = ascii_only(
     rf"^\s*(?:{_ANYWHERE})|^[ \t]*{headers.ANY}|^[ \t]*(?:{_LAUNCHERS})"

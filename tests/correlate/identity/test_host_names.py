@@ -75,3 +75,10 @@ def test_a_file_that_holds_the_name_of_a_known_host_is_of_that_host(analyzed):
     lost = {"sinfo.txt": "srun: error: Node failure on gpu2\n"}
     found = analyzed(files | {"slurm-77-gpu2.out": silent} | lost).ranked.verdict
     assert (found.slug, found.ranks) == ("node-lost", (8, 9, 10, 11))
+
+
+@pytest.mark.parametrize("name", ["XXXXXX", "xxxxx", "hostname", "REDACTED"])
+def test_what_somebody_wrote_over_a_name_is_no_host(analyzed, name):
+    event = "transport/net_ib.cc:88 NCCL WARN NET/IB : mlx5_0:1 Got async event : port error"
+    finding = analyzed({"a.log": f"{name}:5121:5470 [3] {event}\n"}).ranked.verdict
+    assert (finding.slug, finding.hosts) == ("ib-error", ())

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from nccl_text import header, init, rank_log
 
-from log_lines import table, timeout
+from log_lines import table, timeout, traceback
 
 
 @pytest.fixture
@@ -314,3 +314,39 @@ def test_srun_tells_the_hosts_of_tasks_that_are_ranks(who):
 def test_tasks_that_start_several_ranks_tell_no_hosts(who):
     found = who({"slurm-1.out": "".join(timeout(r) for r in range(8)) + ENDED})
     assert {host for host, _ in found.values()} == {None}
+
+
+CLOSED = (
+    "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] "
+    "Connection closed by peer [10.0.0.1]:31466."
+)
+AGENT = "{} 41006 torch/distributed/elastic/multiprocessing/api.py:{}] {}\n"
+
+
+def shortened(pids):
+    """What is left of a console: victims, whom the agent ended, and who failed."""
+    ended = "".join(
+        AGENT.format(
+            "W1121 09:49:40.844000",
+            1028,
+            f"Sending process {pid} closing signal SIGTERM",
+        )
+        for pid in pids
+    )
+    failed = "failed (exitcode: 1) local_rank: 2 (pid: 41011) of binary: /bin/python3"
+    return (
+        "".join(traceback(rank, CLOSED) for rank in (1, 3))
+        + ended
+        + AGENT.format("E1121 09:49:40.930000", 1002, failed)
+    )
+
+
+def test_a_local_rank_is_the_rank_if_the_agents_processes_are_all_that_spoke(analyzed):
+    ranked = analyzed({"out.txt": shortened((41009, 41010, 41012))}).ranked
+    assert ranked.outcome == "inconclusive"
+    assert [s.rank for s in ranked.suspects] == [2]
+
+
+def test_a_local_rank_is_none_if_more_spoke_than_the_agent_ran(analyzed):
+    ranked = analyzed({"out.txt": shortened((41010,))}).ranked
+    assert 2 not in [s.rank for s in ranked.suspects]

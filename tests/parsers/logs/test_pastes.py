@@ -80,6 +80,18 @@ TRACEBACK = [
 ]
 
 
+def test_one_line_may_be_all_that_goes_on():
+    """What goes on stands below a column of times, and nothing else so deep."""
+    log = [
+        "[rank0]: Traceback (most recent call last):",
+        '[rank0]:   File "/job/train.py", line 8, in step',
+        "    loss.backward()",
+        "[rank0]: RuntimeError: [/pytorch/gloo/transport/tcp/pair.cc:553] Connection "
+        "closed by peer [10.0.0.1]:31466. This is typically caused by a remote worker",
+    ]
+    assert restored(filled(100, log, subsequent_indent=" " * 11)) == log
+
+
 def test_code_under_frames_is_not_what_goes_on():
     assert restored(filled(79, TRACEBACK, subsequent_indent=" " * 11)) == TRACEBACK
 
@@ -214,6 +226,27 @@ ALIKE = {
     "blocks with a line between": [
         *("step 1 loss 1.5", "step 2 loss 1.4", "", "epoch 1 is done", ""),
         *("step 3 loss 1.3", "step 4 loss 1.2", "", "epoch 2 is done", ""),
+    ],
+    "a list of names below one line": [
+        "# Port counters: Lid 16 port 1 (CapMask: 0x5A00)",
+        "SymbolErrorCounter:..............65535",
+        "LinkErrorRecoveryCounter:........12",
+        "LinkDownedCounter:...............31",
+        "PortRcvErrors:...................10421",
+        "VL15Dropped:.....................0",
+    ],
+    "properties": [
+        "State                              : Polling",
+        "Physical state                     : ETH_AN_FSM_ENABLE",
+        "Auto Negotiation                   : ON",
+        "Status Opcode                      : 1024",
+        "Recommendation                     : Cable is unplugged",
+    ],
+    "what a tab indents": [
+        "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-6d1d0000)",
+        "\t Link 0: CRC Errors: 0",
+        "GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-77aa0000)",
+        "\t Link 4: CRC Errors: 90211",
     ],
     "clock times": ["10:00:01 step 1", "10:00:02 step 2", "10:00:03 step 3"],
     "a row of stars": ["W0801 13:23:17.366000 3 a.py:9] " + "*" * 41, "*" * 20],

@@ -69,3 +69,8 @@ def test_numbers_of_a_list_are_no_pids():
     told = habit(*(f"({n}) check the cable" for n in range(1, 7)))
     assert told["pid"].null_count() == 6
     assert told["text"][0] == "(1) check the cable"
+
+
+def test_one_line_of_each_host_shows_the_names_as_well():
+    told = habit("box-a: [rank6]: x", "box-b: [rank8]: y", "box-c: [rank1]: z")
+    assert told["host"].to_list() == ["box-a", "box-b", "box-c"]

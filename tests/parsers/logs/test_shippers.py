@@ -11,6 +11,7 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import yaml
 
 from log_lines import timeout, traceback, verdict
 
@@ -131,6 +132,103 @@ def cloudwatch(n, rank, line):
     }
 
 
+def fluent_forward(n, rank, line):
+    return [micros(n) / 1e6, fluent_bit(n, rank, line)]
+
+
+def fluent_stdout(n, rank, line, metadata=True):
+    stamp = f"{micros(n) / 1e6:.9f}"
+    time = f"[{stamp}, {{}}]" if metadata else stamp
+    return (
+        f'[{n % 3}] kube.var.log.containers.{pod(rank)}.log: [{time}, {{"time"=>"{at(n)}'
+        f'", "stream"=>"stderr", "_p"=>"F", "log"=>"{line}", "kubernetes"=>{{'
+        f'"pod_name"=>"{pod(rank)}", "host"=>"{host(rank)}", "annotations"=>{{'
+        f'"a/b"=>"{{\\"c\\"=>1}}"}}}}}}]\n'
+    )
+
+
+def fluentd(n, rank, line):
+    stamp = at(n).replace("T", " ").replace("Z", "000 +0000")
+    return f"{stamp} kubernetes.var.log: {json.dumps(fluent_bit(n, rank, line))}\n"
+
+
+def fluentd_file(n, rank, line):
+    return f"{at(n)}\tkubernetes.var\t{json.dumps(fluent_bit(n, rank, line))}\n"
+
+
+def elastic(n, rank, line):
+    source = {
+        "@timestamp": at(n),
+        "message": line,
+        "kubernetes": {"pod": {"name": pod(rank)}, "node": {"name": host(rank)}},
+    }
+    return {"_index": "logs-1", "_id": f"x{n}", "_score": None, "_source": source}
+
+
+def searched(shipper, lines=LINES):
+    hits = {"total": {"value": 99, "relation": "eq"}, "hits": records(shipper, lines)}
+    return {"took": 3, "timed_out": False, "_shards": {"total": 1}, "hits": hits}
+
+
+def splunk(n, rank, line):
+    result = {"_raw": line, "_time": at(n), "host": host(rank), "source": "/x.log"}
+    return {"preview": False, "offset": n, "result": result}
+
+
+def queried(lines=LINES):
+    """The answer of Loki's HTTP API: a stream per pod."""
+
+    def stream(rank):
+        values = [
+            [f"{micros(n)}000", line] for n, (r, line) in enumerate(lines) if r == rank
+        ]
+        labels = {"node_name": host(rank), "pod": pod(rank), "container": "pytorch"}
+        return {"stream": labels, "values": values[::-1]}
+
+    result = {"resultType": "streams", "result": [stream(0), stream(1)], "stats": {}}
+    return {"status": "success", "data": result}
+
+
+def spelled(**told):
+    return [{"key": k, "value": {"stringValue": v}} for k, v in told.items()]
+
+
+def otlp(lines=LINES):
+    def of(rank):
+        told = {"k8s.pod.name": pod(rank), "k8s.node.name": host(rank)}
+        logs = [
+            {
+                "timeUnixNano": f"{micros(n)}000",
+                "severityText": "ERROR",
+                "body": {"stringValue": line},
+                "attributes": spelled(**{"log.iostream": "stderr"}),
+            }
+            for n, (r, line) in enumerate(lines)
+            if r == rank
+        ]
+        scopes = [{"scope": {}, "logRecords": logs}]
+        return {"resource": {"attributes": spelled(**told)}, "scopeLogs": scopes}
+
+    return {"resourceLogs": [of(0), of(1)]}
+
+
+class Block(yaml.SafeDumper):
+    """Writes text of several lines as a block, as gcloud does."""
+
+    def represent_str(self, text):
+        style = "|" if "\n" in text else None
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+Block.add_representer(str, Block.represent_str)
+
+
+def yaml_text(records):
+    """As gcloud prints without a format: a YAML document per record."""
+    form = {"explicit_start": True, "default_flow_style": False}
+    return yaml.dump_all(records, Dumper=Block, allow_unicode=True, **form)
+
+
 def pretty(records):
     return json.dumps(records, indent=2)
 
@@ -173,6 +271,37 @@ HOSTS = {
     "splunk csv": as_table(
         ["_time", "host", "_raw"], lambda n, rank, line: [at(n), host(rank), line]
     ),
+    "fluent-bit pairs": as_lines(fluent_forward),
+    "fluent-bit json": json.dumps(records(fluent_bit)),
+    "fluent-bit json, a list per flush": f"{json.dumps(records(fluent_bit)[:3])}\n"
+    + json.dumps(records(fluent_bit)[3:]),
+    "fluent-bit stdout": "".join(records(fluent_stdout)),
+    "fluent-bit stdout before 2.1": "".join(
+        fluent_stdout(n, *line, metadata=False) for n, line in enumerate(LINES)
+    ),
+    "fluentd stdout": "".join(records(fluentd)),
+    "fluentd file": "".join(records(fluentd_file)),
+    "loki api": json.dumps(queried()),
+    "loki api, indented": pretty(queried()),
+    "loki api, a traceback in one record": pretty(queried(FOLDED)),
+    "elastic search": json.dumps(searched(elastic)),
+    "elastic search, indented": pretty(searched(elastic)),
+    "elastic lines": as_lines(elastic),
+    "elastic lines, a traceback in one record": as_lines(elastic, FOLDED),
+    "otlp": json.dumps(otlp()),
+    "otlp, indented": pretty(otlp()),
+    "otlp, a traceback in one record": pretty(otlp(FOLDED)),
+    "splunk json": as_lines(splunk),
+    "splunk json, newest first": "".join(
+        reversed(as_lines(splunk).splitlines(keepends=True))
+    ),
+    "splunk json document": json.dumps(
+        {"preview": False, "results": [r["result"] for r in records(splunk)]}
+    ),
+    "gcloud on one line": json.dumps(records(gcloud)),
+    "gcloud yaml": yaml_text(records(gcloud)),
+    "gcloud yaml, newest first": yaml_text(records(gcloud)[::-1]),
+    "gcloud yaml, a traceback in one record": yaml_text(records(gcloud, FOLDED)),
     "logcli": text(lambda n, r: f'{at(n)} {{node="{host(r)}", pod="{pod(r)}"}} '),
     "journal": text(
         lambda n, r: f"Aug 20 10:09:{n:02} {host(r)} trainer[{4121 + r}]: "
@@ -185,6 +314,10 @@ PODS = {
     ),
     "kubectl": text(lambda n, r: f"[pod/{pod(r)}/pytorch] "),
     "stern": text(lambda n, r: f"{pod(r)} pytorch "),
+    "stern of all namespaces": text(lambda n, r: f"ml {pod(r)} pytorch "),
+    "stern with times": text(lambda n, r: f"{pod(r)} pytorch {at(n)} "),
+    "stern with marks": f"+ {pod(0)} \u203a pytorch\n+ {pod(1)} \u203a pytorch\n"
+    + text(lambda n, r: f"{pod(r)} pytorch "),
     "stern in colours": text(
         lambda n, r: f"\x1b[36m{pod(r)}\x1b[0m \x1b[32mpytorch\x1b[0m "
     ),
@@ -240,6 +373,27 @@ def test_the_job_reads_as_if_its_lines_stood_bare(analyzed, told, where):
     stands = [n for n, line in enumerate(lines, 1) if b"ValueError: " in line]
     # an export on one line has no other
     assert raised == (stands if len(lines) > 1 else [1])
+
+
+CUT = [
+    ("loki", json.dumps(queried())),
+    ("loki", pretty(queried())),
+    ("elastic", json.dumps(searched(elastic))),
+    ("elastic", pretty(searched(elastic))),
+    ("otlp", json.dumps(otlp())),
+    ("otlp", pretty(otlp())),
+    ("splunk", json.dumps({"results": [r["result"] for r in records(splunk)]})),
+    ("gcloud", json.dumps(records(gcloud))),
+    ("fluent-bit", json.dumps(records(fluent_bit)[:3]) + "\n" + json.dumps([])),
+    ("journal", HOSTS["journal json-pretty"]),
+]
+
+
+@pytest.mark.parametrize(("name", "told"), CUT, ids=[name for name, _ in CUT])
+def test_a_cut_document_is_read_up_to_its_last_whole_record(analyzed, name, told):
+    frames = analyzed({"export.txt": told[:-20]}).frames
+    assert not [text for text in frames["notes"]["text"] if "not read" in text]
+    assert "c10d.watchdog.timeout" in frames["events"]["message"].to_list()
 
 
 @pytest.mark.parametrize(

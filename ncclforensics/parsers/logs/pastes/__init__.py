@@ -15,6 +15,7 @@ from ncclforensics.parsers.logs.pastes import (
     characters,
     chats,
     doubling,
+    headings,
     prompts,
     quoting,
     running_on,
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
 
 STEPS = {
     module.__name__.rpartition(".")[2]: module
-    for module in (characters, chats, quoting, doubling, running_on, wrapping, prompts)
+    for module in (
+        *(characters, chats, quoting, doubling, running_on, wrapping),
+        *(headings, prompts),
+    )
 }
 # What happens to large logs too; what people paste or type is small.
 OF_LARGE = ("quoting", "doubling", "wrapping")

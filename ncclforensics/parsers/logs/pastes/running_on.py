@@ -12,7 +12,7 @@ import polars as pl
 from ncclforensics.parsers.logs import headers
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
 
-LONG = 400  # characters; the longest usual line is a watchdog's with its group
+LONG = 200  # characters; three beginnings of records are longer
 SEVERAL = 3  # beginnings inside one line
 _PREFIX = (
     r"\[rank\d{1,9}\]: |\[[a-z]+\d{1,6}\]:|\[1,\d{1,9}\]<std(?:out|err)>: ?|\[pod/"

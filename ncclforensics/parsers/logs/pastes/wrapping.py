@@ -25,6 +25,7 @@ TRIMMED = 1  # blanks that may be missing at the end of a line
 SLACK = 5  # columns by which a word that was broken may be wider than all lines
 HANGING_SHARE = 0.8  # of the lines with that indentation that are continuations
 INDENTS = 2  # that are tried
+COLUMN = 8  # columns that a log handler needs for its times at least
 HANGING = 3  # a continuation that is indented has at least so many blanks
 
 _RULED = r"^[=*-]{4,}$"  # a ruled line is whole, unless more of it is below
@@ -65,7 +66,10 @@ def found(lines: pl.DataFrame) -> Wrap | None:
         many = int(breaks.sum())
         if not many or not _leave_rests(told, breaks, width):
             continue
-        enough = many >= max(LEAST, SHARE * lines.height) or _all_begin(told, breaks)
+        if _are_words(told.filter(breaks), width):
+            continue
+        enough = many >= max(LEAST, SHARE * lines.height)
+        enough = enough or _is_deepest(told, indent) or _all_begin(told, breaks)
         if enough and _unlike(told, breaks, indent):
             return _how(told.filter(breaks), width, indent)
     return None
@@ -141,7 +145,8 @@ def _measured(lines: pl.DataFrame, width: int) -> pl.DataFrame:
         pl.col("raw").str.extract(r"^( *)").str.len_chars().alias("indent"),
         below.str.extract(r"^( *)").str.len_chars().alias("below_indent"),
         below.alias("below"),
-        below.str.contains(BEGINS).alias("below_begins"),
+        # nothing that breaks a line indents the rest by a tab
+        below.str.contains(rf"^\t|{BEGINS}").alias("below_begins"),
         below.str.contains(r"\S").fill_null(False).alias("below_speaks"),
     )
 
@@ -187,6 +192,13 @@ def _how(broken: pl.DataFrame, width: int, indent: int) -> Wrap:
     return Wrap(width, column and not indent, indent, 0 if blanks else TRIMMED)
 
 
+def _is_deepest(told: pl.DataFrame, indent: int) -> bool:
+    """Whether what goes on stands below a column of times, and nothing else so deep."""
+    blank = ~pl.col("raw").str.contains(r"\S")
+    deepest = told.filter(~blank & ~pl.col("raw").str.contains(_POINTS))["indent"].max()
+    return indent >= COLUMN and deepest == indent
+
+
 def _all_begin(told: pl.DataFrame, breaks: pl.Series) -> bool:
     """Whether one break is enough: it goes on in the middle, all else begins anew.
 
@@ -223,6 +235,12 @@ def _leave_rests(told: pl.DataFrame, breaks: pl.Series, width: int) -> bool:
     """Whether broken records end with less than a line; rows of a table do not."""
     ends = breaks.shift(1, fill_value=False) & ~breaks
     return bool((told["length"].filter(ends) < width - TRIMMED).any())
+
+
+def _are_words(broken: pl.DataFrame, width: int) -> bool:
+    """Whether most lines are full only because each is one word, as names in a list."""
+    alone = ~pl.col("raw").str.contains(r"\S\s+\S") & (pl.col("length") < width)
+    return bool(broken.select(alone.mean() > 1 / 2).item())
 
 
 def _unlike(told: pl.DataFrame, breaks: pl.Series, indent: int) -> bool:
