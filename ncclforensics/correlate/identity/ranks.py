@@ -13,6 +13,7 @@ import polars as pl
 
 from ncclforensics.correlate.exits import exit_records
 from ncclforensics.correlate.identity import (
+    announced_files,
     group_ranks,
     host_names,
     legacy_rank_prefix,
@@ -48,6 +49,7 @@ def identify(frames: Frames) -> Frames:
         ranked = _filled(ranked, local, ["local_rank"])
         claims = rank_claims.claims(ranked)
     ranked = _filled(ranked, _beside(ranked, claims), ["source"])
+    ranked = _filled(ranked, announced_files.owners(ranked), ["source"])
     numbered = numbered_files.owners(ranked, rank_claims.claims(ranked))
     ranked = _filled(ranked, numbered, ["source"], skip=frozenset())
     claims = rank_claims.claims(ranked)
