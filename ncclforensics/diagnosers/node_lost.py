@@ -190,4 +190,7 @@ def _without_evidence(frames: Frames) -> tuple[int, ...]:
     placed = frames["ranks"].drop_nulls("host")["rank"]
     # if nothing of any rank is here, all are unseen, and one node holds only some
     apart = not unseen & set(placed) and not world.ranks(frames) <= unseen
+    # no more than another node holds
+    sizes = frames["ranks"].drop_nulls(["host", "rank"]).group_by("host").len()["len"]
+    apart &= not sizes.len() or len(unseen) <= int(str(sizes.max()))
     return tuple(sorted(unseen)) if apart else ()

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from ncclforensics.model.frames import Frames
 
+NUMBER = r"(\d{1,9})\D*$"  # the last one of a host's name
+AGREE = 3  # hosts whose numbers and blocks go together
 SMALLEST = 2  # ranks of a host from which a block tells anything
 
 
@@ -45,8 +47,29 @@ def ranks_on(frames: Frames, host: str) -> tuple[int, ...]:
     lost = world.ranks(frames) - {*others["rank"]}
     blocks = left_over(by_host(others), lost)
     mine = [b for b in blocks if own <= b] if own else blocks
+    if len(mine) > 1 and (first := _by_number(others, host)) is not None:
+        numbered = next((b for b in mine if min(b) == first), frozenset())
+        return tuple(sorted(numbered))
     fits = len(mine) == 1 and (own or mine == [lost])
     return tuple(sorted(mine[0])) if fits else ()
+
+
+def _by_number(placed: pl.DataFrame, host: str) -> int | None:
+    """Return the first rank of a host by the number in its name; None if unknown.
+
+    Known if the blocks of hosts with such names follow each other as their numbers do.
+    """
+    shape = pl.col("host").str.replace(NUMBER, "\n")
+    number = pl.col("host").str.extract(NUMBER).cast(pl.Int64)
+    hosts = placed.group_by("host").agg(pl.col("rank").min(), size=pl.len())
+    told = pl.DataFrame({"host": [host]}).select(shape=shape, number=number)
+    like = hosts.select("rank", "size", shape=shape, number=number)
+    like = like.filter(pl.col("shape") == told["shape"][0]).drop_nulls()
+    if like.height < AGREE:
+        return None
+    size = int(like["size"][0])
+    bases = (like["rank"] - like["number"] * size).unique()
+    return int(bases[0] + told["number"][0] * size) if bases.len() == 1 else None
 
 
 def home(frames: Frames, ranks: Collection[int]) -> tuple[str, ...]:

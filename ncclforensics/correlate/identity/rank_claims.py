@@ -11,6 +11,7 @@ from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, remembered
 from ncclforensics.model.tables import CITE
 
+MOST_NOTED = 64  # ranks of a host
 COMPLETE = ("nccl.init.complete", "nccl.init.start")
 
 
@@ -38,6 +39,7 @@ def claims(frames: Frames) -> pl.DataFrame:
         told.append(_from_trees(frames))
     told.append(_from_listing(frames))
     told.append(_from_words(frames))
+    told.append(_from_notes(frames))
     headed = process_stacks.headed(frames)
     if headed.height:
         hosts = pl.concat([part["host"] for part in told]).drop_nulls().unique()
@@ -79,6 +81,20 @@ def _from_words(frames: Frames) -> pl.DataFrame:
         (pl.col(c) if c in told.columns else pl.lit(None)).cast(dtype).alias(c)
         for c, dtype in schema.items()
     )
+
+
+def _from_notes(frames: Frames) -> pl.DataFrame:
+    """Return rank claims from lines that somebody wrote: `gpu0003 ranks 16-23`."""
+    lines = frames.message("system.rank_map")
+    if lines.is_empty():
+        return tables.empty("ranks")
+    first, last = pl.coalesce("first", "from"), pl.coalesce("last", "until", "first")
+    told = lines.filter((last - first).is_between(0, MOST_NOTED)).select(
+        pl.int_ranges(first, last + 1).alias("rank"),
+        pl.coalesce("host", "on").alias("host"),
+        *CITE,
+    )
+    return tables.conform("ranks", told.explode("rank"))
 
 
 def _from_inits(inits: pl.DataFrame) -> pl.DataFrame:
