@@ -60,7 +60,7 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Report that the last attempt counts from where the first one began."""
-    steps = job.steps(frames)
+    steps = job.steps_of_all(frames)
     if steps.is_empty():
         return
     steps = _with_turns(frames, steps)

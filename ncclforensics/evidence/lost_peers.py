@@ -22,6 +22,8 @@ USING = ("nccl.bootstrap.using", "nccl.net.socket_using", "nccl.net.ib_using")
 # an address or a name, and not the uninitialised memory that NCCL may print
 SPELLED = r"^[\[\]A-Za-z0-9._:%-]*[A-Za-z0-9][\[\]A-Za-z0-9._:%-]*$"
 ADDRESS = r"^(?:\d+(?:\.\d+){3}|[0-9a-fA-F]*:[0-9a-fA-F:.]*)$"
+# the name that a cloud gives a machine by its address
+CLOUD = r"^ip-(\d{1,3})-(\d{1,3})-(\d{1,3})-(\d{1,3})(?:\..*)?$"
 # placeholders for addresses in logs that people anonymized
 SCRUBBED = (
     r"(?i)^(?:x[x.:_-]*|\d{1,3}(?:\.(?:\d{1,3}|x+|\*)){0,3}\.(?:x+|\*)[x.*]*|y+)$"
@@ -73,14 +75,20 @@ def with_hosts(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
             .then(spelled)
             .alias("_peer")
         )
-        .join(_addresses(frames), on="_peer", how="left", maintain_order="left")
+        .with_columns(pl.col("_peer").str.replace(CLOUD, "$1.$2.$3.$4").alias("_at"))
+        .join(
+            _addresses(frames).rename({"_peer": "_at"}),
+            on="_at",
+            how="left",
+            maintain_order="left",
+        )
         .with_columns(
             pl.when(pl.col("_peer").str.contains(NOWHERE))
             .then("host")
             .otherwise(pl.coalesce("_owner", name))
             .alias("peer_host")
         )
-        .drop("_peer", "_owner")
+        .drop("_peer", "_owner", "_at")
     )
 
 

@@ -37,8 +37,10 @@ TRIED = (
 )
 # lines of a program that tell which rank prints them
 TAGGED = ("python.tagged", "uncaught.record")
+BATCH = "python.step.batch"  # counts anew in each epoch
 STEPS = (
     *("python.step", "python.step.equals", "python.step.iteration"),
+    BATCH,
     "launchers.megatron.iteration",
     "launchers.nemo.step",
     "timers.step",
@@ -148,6 +150,11 @@ def steps(frames: Frames) -> pl.DataFrame:
     if "step" not in lines.columns:
         return lines.clear()
     return lines.filter(~pl.col("text").str.contains(AN_EXCEPTION)).drop_nulls("step")
+
+
+def steps_of_all(frames: Frames) -> pl.DataFrame:
+    """Return those of `steps` that count the steps of the whole training."""
+    return steps(frames).filter(pl.col("message") != BATCH)
 
 
 @needing(*TRIED, otherwise=CITE)

@@ -100,7 +100,7 @@ def last(frames: Frames, wanted: int | None = None) -> Frames:
 
 def _reached(frames: Frames) -> pl.DataFrame:
     """Return `attempt first_step step text source line`: how far each attempt got."""
-    steps = job.steps(frames).drop_nulls("attempt").sort("source", "line")
+    steps = job.steps_of_all(frames).drop_nulls("attempt").sort("source", "line")
     if steps.is_empty():
         return pl.DataFrame(schema={"attempt": pl.Int64()})
     last = pl.col("text", "source", "line").sort_by("step", maintain_order=True).last()
