@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.exits import exit_records
+from ncclforensics.model import tables
 from ncclforensics.model.frames import remembered
 
 if TYPE_CHECKING:
@@ -72,6 +73,28 @@ def crews(frames: Frames) -> tuple[Crew, ...]:
         failed = frozenset(mine.filter(~pl.col("pid").is_in(list(ended)))["rank"])
         found.append(Crew(source, size, ranks, ranks - failed))
     return tuple(_rest(found))
+
+
+def left_out(frames: Frames) -> pl.DataFrame:
+    """Return `rank host pid source line` of the ranks that tables of agents leave out.
+
+    Only of an agent that ended one process which its table does not list, where one of
+    its ranks is missing there.
+    """
+    listed = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
+    told = frames.message(*exit_records.TOLD_TO_END)
+    found = []
+    for crew in crews(frames):
+        mine = listed.filter(source=crew.source)
+        hosts = mine["host"].drop_nulls().unique()
+        known = mine["pid"].drop_nulls().implode()
+        ended = told.filter(source=crew.source).filter(~pl.col("child").is_in(known))
+        rank = crew.ranks - {*mine["rank"]}
+        if len(rank) == ended["child"].n_unique() == 1 and len(hosts) == 1:
+            line = ended.row(0, named=True)
+            who = {"rank": min(rank), "host": hosts[0], "pid": line["child"]}
+            found.append(who | {c: line[c] for c in ("source", "line")})
+    return tables.rows("ranks", found)
 
 
 def _rest(found: list[Crew]) -> list[Crew]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from ncclforensics.correlate.exits import agent_processes
 from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.traces import process_stacks
 from ncclforensics.correlate.traces.call_summary import outline
@@ -39,7 +40,7 @@ def claims(frames: Frames) -> pl.DataFrame:
         told.append(_from_trees(frames))
     told.append(_from_listing(frames))
     told.append(_from_words(frames))
-    told.append(_from_notes(frames))
+    told += [_from_notes(frames), agent_processes.left_out(frames)]
     headed = process_stacks.headed(frames)
     if headed.height:
         hosts = pl.concat([part["host"] for part in told]).drop_nulls().unique()
