@@ -92,6 +92,7 @@ class Job:
         one = {draw.randrange(self.world)}
         self.links: dict[str, float] = {}  # by what the transfers of a group are slower
         self.slow = (host if "host" in fault else one) if self.share else set()
+        self.alike = draw.random() < 0.3  # layers or buckets of one size
 
     def groups(self) -> dict[str, tuple[str, list[int]]]:
         """Return name, description and members of each group."""
@@ -185,8 +186,8 @@ class Play:
                 "op_id": len(calls),
                 "profiling_name": f"{self.job.backend.replace('timed', 'nccl')}:{op}",
                 "at": (made, start, done),
-                "input_sizes": [[size]],
-                "output_sizes": [[size]],
+                "input_sizes": [[1024 if self.job.alike else size]],
+                "output_sizes": [[1024 if self.job.alike else size]],
                 "input_dtypes": ["Float"],
                 "output_dtypes": ["Float"],
                 "timeout_ms": 600_000,

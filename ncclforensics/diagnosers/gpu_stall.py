@@ -22,7 +22,8 @@ What to do
 Looks like
     Ordinary skew between ranks is a matter of milliseconds and ends by itself: where
     nothing proves that the job stands still, a rank that is a few calls behind is no
-    more than `possible`.
+    more than `possible`, and several at different calls, or one for which nobody
+    waits, are not named.
     A rank that enqueued nothing more is `missing-rank`: its host side is stuck.
     If only some ranks left log lines, the rank that holds up the call may be one of the
     others.
@@ -39,7 +40,7 @@ import polars as pl
 
 from ncclforensics.evidence import common
 from ncclforensics.model.actions import NATIVE_STACK, XIDS, Action
-from ncclforensics.theory import wording
+from ncclforensics.theory import standstill, wording
 from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
@@ -68,6 +69,9 @@ REMEDY = (
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that have not finished, or begun, a call as their peers have."""
     found = weighed(frames).together("gpu-stall")
+    # GPUs that stop at once, each elsewhere, are those of a job dumped as it runs
+    if len(found) > 1 and standstill.standing(frames).answer != "yes":
+        return
     for told in found[:1]:
         call = told.story.call
         assert call is not None

@@ -35,6 +35,7 @@ LONG = (
 )
 HAIR = 0.25  # share of the mean loss in a call, up to which being last does not count
 SENDING = "more_sending"
+FEW = 4  # of so many ranks one may be slow by itself, without all of its host
 DOES = 0.001  # share of a step that a rank spends at a part of it that it does at all
 BATCHES, LEAST_BATCHES = 12, 4  # of slices, to estimate the error from
 
@@ -216,7 +217,8 @@ def _slowest(
 ) -> tuple[float, pl.Series, pl.Series] | None:
     """Return the share of the slow ranks, who they are, and who their peers are.
 
-    They must stand apart from the others. Where ranks are late in turn, one more than
+    They must stand apart from the others. Many that are no whole hosts are how the job
+    is laid out. Where ranks are late in turn, one more than
     the next, or half of them are, or several stages, they wait for each other in what
     no dump tells: Gloo records no messages.
     """
@@ -231,6 +233,9 @@ def _slowest(
     peers = all_peers.filter(~pl.col("rank").is_in(mine.implode()))
     of_role = ranks.filter(pl.col("role").is_in(named["role"].implode())).height
     if peers.is_empty() or 2 * mine.len() + (not timed) > of_role:
+        return None
+    of_hosts = ranks.filter(pl.col("clock").is_in(named["clock"].implode())).height
+    if of_hosts > mine.len() > max(1, of_role // FEW):
         return None
     if named["role"].n_unique() > 1 and not shows_messages:
         return None

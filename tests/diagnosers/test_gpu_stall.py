@@ -38,13 +38,16 @@ def entry(number, op, state):
     }
 
 
-def named(tmp_path, op, unfinished):
-    """Analyze a job in which some ranks are in call 3, and the others behind it."""
+def analyzed(tmp_path, op, unfinished, *, next_call=True, late=700):
+    """Analyze a job in which some ranks are in call 3, and the others behind it.
+
+    These are in the `next_call`, or in none; the dumps are `late` seconds old.
+    """
     for rank in RANKS:
         ends = "started" if rank in unfinished else "completed"
         made = [*(entry(n, "all_reduce", "completed") for n in (1, 2))]
         made.append(entry(3, op, ends))
-        if rank not in unfinished:
+        if next_call and rank not in unfinished:
             made.append(entry(4, "broadcast", "started"))
         told = {
             "version": "2.9",
@@ -56,15 +59,27 @@ def named(tmp_path, op, unfinished):
         }
         file = tmp_path / f"nccl_trace_rank_{rank}.json"
         file.write_text(json.dumps(told))
-        late = BEGAN // SECOND + 700
-        os.utime(file, (late, late))
-    verdict = analyze([str(tmp_path)]).ranked.verdict
+        os.utime(file, (BEGAN // SECOND + late,) * 2)
+    return analyze([str(tmp_path)])
+
+
+def named(tmp_path, op, unfinished, **other):
+    """Return the class and the ranks of the verdict on such a job, or None."""
+    verdict = analyzed(tmp_path, op, unfinished, **other).ranked.verdict
     return (verdict.slug, verdict.ranks) if verdict else None
 
 
 @pytest.mark.parametrize("op", ["broadcast", "reduce", "all_reduce"])
 def test_one_rank_alone_has_not_finished_what_all_others_have(op, tmp_path):
     assert named(tmp_path, op, {2}) == ("gpu-stall", (2,))
+
+
+def test_a_rank_that_holds_up_nobody_is_accused_only_of_a_passed_timeout(tmp_path):
+    alone = {"next_call": False}
+    assert named(tmp_path, "all_reduce", {2}, **alone) == ("gpu-stall", (2,))
+    fresh = analyzed(tmp_path, "all_reduce", {2}, **alone, late=30)
+    assert fresh.ranked.outcome == "inconclusive"
+    assert fresh.ranked.verdict is None
 
 
 def test_of_two_that_have_not_finished_a_broadcast_one_may_wait_for_the_other(tmp_path):

@@ -112,6 +112,7 @@ def streams(tmp_path, fault="gpu 10 %", ended=False, **other):
     given = {"backend": "timed", "shape": "ddp", "width": 1, "world": 8, "calls": 4}
     given |= {"per_host": 4, "step": 0.6, "steps": 60, "syncs": 1, "sigma": 0.01}
     given |= {"spikes": 0.0, "transfer": 0.03, "spread": 1.5, "keeps_mtime": False}
+    given |= {"alike": False}
     given |= {"off": [0.0] * 4, "drift": [0.0] * 4, "bias": [0.0] * 16}
     for name, value in {**given, "slow": {5} if job.share else set(), **other}.items():
         setattr(job, name, value)
@@ -161,6 +162,15 @@ def test_dumps_that_pass_each_other_are_of_a_job_that_runs(tmp_path, backend):
     told, _ = streams(tmp_path, "cpu 30 %", backend=backend)
     assert told.verdict.slug == "slow-rank"
     assert told.verdict.culprits.ranks == (5,)
+
+
+@pytest.mark.parametrize("calls", [2, 4])
+def test_of_the_same_calls_in_a_row_ranks_wait_in_the_last(tmp_path, calls):
+    alike = {"backend": "nccl", "alike": True, "calls": calls, "ended": True}
+    told, _ = streams(tmp_path / "slow", "cpu 30 %", **alike)
+    assert told.verdict.culprits.ranks == (5,)
+    told, _ = streams(tmp_path / "steady", "steady", **alike)
+    assert (told.outcome, told.fastest_gain) == ("no-failure", None)
 
 
 def test_of_a_job_that_runs_nothing_stopped_and_nobody_waits_in_one_call(tmp_path):

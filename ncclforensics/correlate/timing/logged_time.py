@@ -22,16 +22,19 @@ if TYPE_CHECKING:
 LINES, BLOCKS = "timers.step", "timers.megatron.ranks"
 ITERATION = "launchers.megatron.iteration"
 _PAIR = (
-    r"([A-Za-z][A-Za-z_/.-]*)(?:[\"']|\(m?s\))?"
+    r"([A-Za-z][A-Za-z_/.-]*(?: ?\((?:m?s|t)\))?)[\"']?"
     r"(?: {0,3}[:=] {0,3}| {1,4})(\d{1,9}(?:\.\d{1,9})?)(?: ?(ms|s)\b)?"
 )
 _RANK = r"(?i)\brank[\"']?\s{0,2}[:= ]\s{0,2}(\d{1,7})"
 # names in lower case, with `_` between words; `_ms` and `_s` are read as `_time`
-DATA = r"^(?:time_)?data(?:_?load(?:er|ing)?)?(?:_?(?:time|wait))?$|^batch_generator$"
+DATA = (
+    r"^(?:time_(?:metrics_)?)?data(?:_?load(?:er|ing)?)?(?:_?(?:time|wait))?$"
+    r"|^batch_generator$"
+)
 COMPUTE = r"^(?:time_)?(?:fwd|forward|compute)(?:_(?:microstep|compute|time))?$"
 WHOLE = (
     r"^time$|^(?:train_)?(?:step|iter|iteration|batch|total|elapsed)_?time$"
-    r"|^time_(?:total|step|iter|iteration)$"
+    r"|^time_(?:metrics_)?(?:total|step|iter|iteration|end_to_end)(?:_time)?$"
 )
 # what a step has besides; `bwd_inner` and such are in others
 OTHER = r"^(?:time_)?(?:bwd|backward|backward_compute|step|optimizer)(?:_microstep)?$"
@@ -171,7 +174,9 @@ def _in_lines(frames: Frames) -> pl.DataFrame:
             raw=pair.field("1"), seconds=pair.field("2"), after=pair.field("3")
         )
         .with_columns(
-            _named(pl.col("raw").str.replace(r"_m?s$", "_time")).alias("name"),
+            _named(pl.col("raw").str.replace(r"_m?s$| ?\((?:m?s|t)\)$", "_time")).alias(
+                "name"
+            ),
             seconds=pl.col("seconds").cast(pl.Float64)
             * pl.when(unit == "ms").then(1e-3).otherwise(1.0),
         )
