@@ -6,6 +6,8 @@ in py-spy's text, a source or a shared library in gdb's.
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
 # files and functions of torch.distributed that training programs call
@@ -102,6 +104,11 @@ def in_call() -> pl.Expr:
 def called() -> pl.Expr:
     """Return the outermost call of torch.distributed in a stack, by torch's name."""
     return pl.col("function").filter(in_call()).last().replace(INNER_OPS)
+
+
+def is_message(op: str) -> bool:
+    """Whether a call passes a message from one rank to one other."""
+    return re.match(MESSAGES, op) is not None
 
 
 def kind(op: pl.Expr) -> pl.Expr:

@@ -49,6 +49,7 @@ def meetings(
         *_unlisted(frames, calls, first),
         *_parted(frames, calls, first, {*dumped}),
     ]
+    found += _held_elsewhere([*calls.to_dicts(), *found], seen, {*dumped})
     placed |= {rank for row in found for rank in (*row["waiting"], *row["absent"])}
     heard = _heard(frames, told, seen, numbers, placed)
     found += line_calls.by_number(heard)
@@ -157,6 +158,37 @@ def _unlisted(
         absent = [r for r in sorted(silent) if group_members.has_room(seats, r)]
         if absent and {*row["waiting"]} <= heard.roll.waited:
             yield {**row, "absent": absent}
+
+
+def _held_elsewhere(
+    calls: list[dict[str, Any]], sites: pl.DataFrame, dumped: set[int]
+) -> Iterator[dict[str, Any]]:
+    """Yield the calls in which stacks show ranks that others wait for in another one.
+
+    Of an operation of another kind: a rank that is in one of the same may have joined
+    the others. Ranks with dumps are left to their dumps.
+    """
+    looked = sites.filter(pl.col("was_looked_at") & pl.col("waits")).drop_nulls("op")
+    looked = looked.filter(~pl.col("rank").is_in(list(dumped)))
+    held = looked.with_columns(code_places.kind(pl.col("op")).alias("kind"))
+    told = (row for row in calls if row["op"] and not row["is_p2p"])
+    for row in told if held.height else ():
+        kind = pl.select(code_places.kind(pl.lit(row["op"]))).item()
+        mine = held.filter(pl.col("rank").is_in(row["absent"]))
+        mine = mine.filter(pl.col("kind") != kind)
+        for at in mine.sort("rank").partition_by("stack", maintain_order=True):
+            first = at.row(0, named=True)
+            yield {
+                "group": f"{groupless_timeouts.PREFIX}site|{first['stack']}{UNLISTED}",
+                "op": first["op"],
+                "is_p2p": code_places.is_message(first["op"]),
+                **{name: [] for name in LISTS},
+                "waiting": at["rank"].to_list(),
+                "absent": row["waiting"],
+                "unseen": [],
+                "members": sorted({*at["rank"], *row["waiting"]}),
+                **{c: first[c] for c in ("stack", "t", "source", "line")},
+            }
 
 
 def _seats(frames: Frames, call: dict[str, Any]) -> dict[int, int]:
