@@ -3,14 +3,15 @@
 Log lines tell of calls of several groups that a rank gave up, and not their order; the
 messages of a batch are in flight together, and end together. A call that all members
 came to does not hold such a rank up; another one that lacks a member does, and the
-rank's GPU is there. So which calls a rank is behind in follows from the calls that lack
-a member.
+rank's GPU is there. So does a call in which members run different operations. So which
+calls a rank is behind in follows from the calls that cannot end.
 """
 
 from __future__ import annotations
 
 import polars as pl
 
+from ncclforensics.correlate.traces.code_places import kind
 from ncclforensics.correlate.waits import wait_graph
 
 
@@ -25,7 +26,8 @@ def settled(
     first = held.filter(pl.col("choice") == 0)["rank"]
     both = pl.concat([first, messages["rank"].unique().drop_nulls()])
     several = {*both.filter(both.is_duplicated())}
-    behind = _behind(wait_graph.graph(calls), several) if several else {}
+    graph = wait_graph.graph(calls)
+    behind = _behind(graph, several, _differing(calls, held)) if several else {}
     if not behind:
         return calls
     moved = pl.DataFrame(
@@ -47,9 +49,19 @@ def settled(
     )
 
 
-def _behind(told: wait_graph.Graph, several: set[int]) -> dict[int, set[int]]:
-    """Return by call the ranks of `several` that a call lacking a member holds."""
-    full = {call for call, lacking in told.why.items() if not lacking}
+def _differing(calls: pl.DataFrame, held: pl.DataFrame) -> set[int]:
+    """Return the calls to which members came with different operations."""
+    key = ["group", "seq"]
+    kinds = held.drop_nulls([*key, "op"]).group_by(key).agg(kind(pl.col("op")))
+    torn = kinds.filter(pl.col("op").list.drop_nulls().list.n_unique() > 1)
+    return {*calls.join(torn.select(key), on=key, how="semi")["call"]}
+
+
+def _behind(
+    told: wait_graph.Graph, several: set[int], differing: set[int]
+) -> dict[int, set[int]]:
+    """Return by call the ranks of `several` that a call holds which cannot end."""
+    full = {call for call, lacking in told.why.items() if not lacking} - differing
     # a message that its other side has finished was delivered, and waits for its batch
     full -= told.done & told.collective
     found: dict[int, set[int]] = {}
