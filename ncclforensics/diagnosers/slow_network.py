@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.runs import job
 from ncclforensics.evidence import common, step_times, transfers
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Cite, Finding
@@ -54,14 +55,15 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "network"
-NEEDS = ("nccl.", *step_times.TIMED, "inspector.", "collectives")
+NEEDS = ("nccl.", *job.STEPS, "inspector.", "collectives")
 MISSING = "no NCCL_DEBUG=INFO log"
 NEXT_TIME = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET on every rank"
 EXPLAINS = ("straggler", "timeout-masking", "slow-rank")
 SPREADS = True
 
 CHANGE, CARD = "nccl.ib.speed_change", "nccl.ib.device"
-PORT = "system.ethtool"
+PORT, CARDS = "system.ethtool", "rdma.ports"
+NUMBER = "hca_port"
 CHOSEN, DEVICES = "nccl.net.selected", "nccl.net.ib_using"
 
 
@@ -102,15 +104,22 @@ def _slower_port(frames: Frames) -> Finding | None:
 
     Only of a job that became slow: the job may not use the interface.
     """
-    lines = frames.message(PORT)
-    if not {"interface", "speed"} <= set(lines.columns):
-        return None
     if step_times.slowdown(frames) is None and transfers.fallen(frames) is None:
         return None
-    told = pl.col("speed").str.extract(r"^(\d{1,9})Mb/s").cast(pl.Int64)
-    named = pl.col("interface").alias("hca"), pl.lit(None, pl.Int64).alias("hca_port")
-    speeds = lines.with_columns(told.alias("speed_mbps"), *named)
-    return _below_others(speeds, "ethtool")
+    lines = frames.message(PORT)
+    if {"interface", "speed"} <= set(lines.columns):
+        told = pl.col("speed").str.extract(r"^(\d{1,9})Mb/s").cast(pl.Int64)
+        ports = pl.col("interface").alias("hca"), pl.lit(None, pl.Int64).alias(NUMBER)
+        speeds = lines.with_columns(told.alias("speed_mbps"), *ports)
+        if found := _below_others(speeds, "ethtool"):
+            return found
+    cards = frames.message(CARDS)
+    if not {"hca", "port", "rate"} <= set(cards.columns):
+        return None
+    rates = cards.filter(pl.col("state") == "ACTIVE").with_columns(
+        (pl.col("rate") * 1000).alias("speed_mbps"), pl.col("port").alias(NUMBER)
+    )
+    return _below_others(rates, "ibstat")
 
 
 def _below_others(lines: pl.DataFrame, ask: str) -> Finding | None:

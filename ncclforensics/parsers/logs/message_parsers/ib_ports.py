@@ -13,15 +13,19 @@ import re
 
 from ncclforensics.parsers.logs.message_parsers.limits import capped
 
-COLUMNS = ("port", "state")
-KINDS = {"port": "int"}
+COLUMNS = ("port", "state", "rate")
+KINDS = {"port": "int", "rate": "int"}
 _NUMBER = r"(?: (?P<ibstat>[0-9]{1,3}):|:\s*(?P<verbs>[0-9]{1,3}))"
 _PORT = re.compile(rf"\s+[Pp]ort{_NUMBER}\s*$")
+_RATE = re.compile(r"\s+Rate: (?P<rate>[0-9]{1,5})\b")
 _STATE = re.compile(r"\s+[Ss]tate:\s+(?:PORT_)?(?P<state>[A-Za-z]+)")
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return a row `port state` per port; `state` is in capitals, such as `ACTIVE`."""
+    """Return a row `port state rate` per port, `rate` in Gbit/s where ibstat tells it.
+
+    `state` is in capitals, such as `ACTIVE`.
+    """
     rows: list[dict[str, object]] = []
     port: int | None = None
     for line in capped(text).splitlines()[1:]:
@@ -30,6 +34,9 @@ def parse(text: str) -> list[dict[str, object]]:
         if found := _PORT.match(line):
             port = int(found["ibstat"] or found["verbs"])
         elif port is not None and (found := _STATE.match(line)):
-            rows.append({"port": port, "state": found["state"].upper()})
+            state = found["state"].upper()
+            rows.append({"port": port, "state": state, "rate": None})
             port = None
+        elif rows and (found := _RATE.match(line)):
+            rows[-1]["rate"] = int(found["rate"])
     return rows
