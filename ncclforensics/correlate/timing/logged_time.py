@@ -33,7 +33,7 @@ DATA = (
 )
 COMPUTE = r"^(?:time_)?(?:fwd|forward|compute)(?:_(?:microstep|compute|time))?$"
 WHOLE = (
-    r"^time$|^(?:train_)?(?:step|iter|iteration|batch|total|elapsed)_?time$"
+    r"^(?:time|total)$|^(?:train_)?(?:step|iter|iteration|batch|total|elapsed)_?time$"
     r"|^time_(?:metrics_)?(?:total|step|iter|iteration|end_to_end)(?:_time)?$"
 )
 # what a step has besides; `bwd_inner` and such are in others
