@@ -74,7 +74,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     reached = int(farthest["step"][0])
     again = now.sort("step", maintain_order=True).head(1)
     step = int(again["step"][0])
-    if step > began or reached < began + FAR:
+    # a count that does not begin at its start shows that a state was loaded
+    between = now["step"].unique().sort().diff().drop_nulls().min()
+    loaded = between is not None and step > int(str(between))
+    if step > began or reached < began + FAR or loaded:
         return
     cited = [farthest, frames.message(*RESTARTS).head(1), again]
     yield Finding(

@@ -42,7 +42,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.runs import job
 from ncclforensics.evidence import common, step_times, transfers
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Cite, Finding
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "network"
-NEEDS = ("nccl.", *job.STEPS, "inspector.", "collectives")
+NEEDS = ("nccl.", *step_times.TIMED, "inspector.", "collectives")
 MISSING = "no NCCL_DEBUG=INFO log"
 NEXT_TIME = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET on every rank"
 EXPLAINS = ("straggler", "timeout-masking", "slow-rank")

@@ -12,17 +12,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.runs import job
-
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-# what loops of people's own call the time of a step; seconds where no unit is printed
-WORDS = (
-    r"\b(?:dt|step[_ ]?time|iter(?:ation)?[_ ]time|time/step|sec/it)"
-    r"(?: ?[=:] ?| )(?P<time>\d{1,6}(?:\.\d{1,6})?) ?(?P<unit>m?s)?\b"
-)
-TIMED = ("launchers.megatron.iteration", "launchers.nemo.step")
+TIMED = (*("launchers.megatron.iteration", "launchers.nemo.step", "timers.whole"),)
 SLOWER = 2.0  # factor over the usual step time
 USUAL = 1.5  # factor up to which a step counts as usual
 STEADY = 0.9  # share of the earlier steps that must be usual
@@ -47,7 +40,6 @@ def slowdown(frames: Frames) -> Slowdown | None:
     more = {c: k for c, k in (named | {"batch": pl.Int64}).items() if c not in timed}
     timed = timed.with_columns(pl.lit(None, k).alias(c) for c, k in more.items())
     timed = timed.with_columns(pl.coalesce("step_ms", pl.col("step_s") * 1e3))
-    timed = pl.concat([timed, _in_words(frames)], how="diagonal_relaxed")
     for log in timed.sort("source", "line").partition_by("source", maintain_order=True):
         steps = log.drop_nulls("step_ms")[WARM_UP:]
         if steps["batch"].n_unique() > 1:
@@ -59,15 +51,6 @@ def slowdown(frames: Frames) -> Slowdown | None:
         lines = pl.concat([steps[at - 1 : at + 1], steps.tail(1)])
         return Slowdown(int(steps["step"][at]), usual, slow, lines)
     return None
-
-
-def _in_words(frames: Frames) -> pl.DataFrame:
-    """Return the lines of `job.steps` that tell the time of a step, with `step_ms`."""
-    lines = job.steps(frames).filter(~pl.col("message").is_in(TIMED))
-    part = pl.col("text").str.extract_groups(WORDS).struct
-    factor = pl.when(part.field("unit") == "ms").then(1.0).otherwise(1e3)
-    told = part.field("time").cast(pl.Float64) * factor
-    return lines.with_columns(told.alias("step_ms")).drop_nulls("step_ms")
 
 
 def lasting(times: pl.Series) -> tuple[int, float, float] | None:
