@@ -348,3 +348,21 @@ def test_a_heading_tells_whose_stack_stands_below(analyzed, heading):
         for rank, stack in enumerate(stacks)
     )
     assert verdict(analyzed({"stacks.txt": text}))[:2] == ("missing-rank", (2,))
+
+
+BARRIER = (
+    "    barrier (torch/distributed/distributed_c10d.py:3703)\n"
+    "    end_of_epoch_sync (utils.py:97)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("stack", "slug"), [(BARRIER, "uneven-inputs"), (WAITS, "missing-rank")]
+)
+def test_whom_others_wait_for_waits_in_the_call_of_another_kind_that_its_stack_shows(
+    analyzed, stack, slug
+):
+    """The others print that they timed out in an all-reduce of many elements."""
+    lines = "".join(timeout(r).replace("NumelIn=1,", "NumelIn=64,") for r in range(3))
+    files = spied(WAITS, WAITS, WAITS, stack) | {"job.log": lines}
+    assert verdict(analyzed(files))[:2] == (slug, (3,))

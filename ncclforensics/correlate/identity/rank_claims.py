@@ -86,14 +86,12 @@ def _from_words(frames: Frames) -> pl.DataFrame:
 
 def _from_notes(frames: Frames) -> pl.DataFrame:
     """Return rank claims from lines that somebody wrote: `gpu0003 ranks 16-23`."""
-    lines = frames.message("system.rank_map")
-    if lines.is_empty():
+    lines = frames.message("system.rank_map", "system.rank_map.on")
+    if "first" not in lines.columns:
         return tables.empty("ranks")
-    first, last = pl.coalesce("first", "from"), pl.coalesce("last", "until", "first")
-    told = lines.filter((last - first).is_between(0, MOST_NOTED)).select(
-        pl.int_ranges(first, last + 1).alias("rank"),
-        pl.coalesce("host", "on").alias("host"),
-        *CITE,
+    last = pl.coalesce("last", "first")
+    told = lines.filter((last - pl.col("first")).is_between(0, MOST_NOTED)).select(
+        pl.int_ranges("first", last + 1).alias("rank"), "host", *CITE
     )
     return tables.conform("ranks", told.explode("rank"))
 

@@ -49,12 +49,12 @@ def meetings(
         *_unlisted(frames, calls, first),
         *_parted(frames, calls, first, {*dumped}),
     ]
-    found += _held_elsewhere([*calls.to_dicts(), *found], seen, {*dumped})
     placed |= {rank for row in found for rank in (*row["waiting"], *row["absent"])}
     heard = _heard(frames, told, seen, numbers, placed)
     found += line_calls.by_number(heard)
     at_sites = list(line_calls.by_site(heard))
     found += at_sites or line_calls.by_silence(heard)
+    found += _held_elsewhere([*calls.to_dicts(), *found], seen, {*dumped})
     after = 1 + int(str(calls["call"].max() if calls.height else -1))
     return tables.rows(
         "calls", ({**row, "call": after + i} for i, row in enumerate(found))
@@ -171,6 +171,8 @@ def _held_elsewhere(
     looked = sites.filter(pl.col("was_looked_at") & pl.col("waits")).drop_nulls("op")
     looked = looked.filter(~pl.col("rank").is_in(list(dumped)))
     held = looked.with_columns(code_places.kind(pl.col("op")).alias("kind"))
+    placed = {rank for row in calls for rank in row["waiting"]}
+    held = held.filter(~pl.col("rank").is_in(list(placed)))
     told = (row for row in calls if row["op"] and not row["is_p2p"])
     for row in told if held.height else ():
         kind = pl.select(code_places.kind(pl.lit(row["op"]))).item()

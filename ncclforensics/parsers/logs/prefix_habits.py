@@ -23,7 +23,7 @@ STERN_SPACES = r"^[a-z0-9][a-z0-9-]{0,62} " + STERN.removeprefix("^")
 # a launcher of the site's own may put `(4711) ` in front of each line of a process
 PID = ascii_only(r"^\((\d{1,7})\) ")
 _SENTENCE = (
-    r"^\S+ (?:has|was|did|had|failed|exited|lost|died|joined|left|not|with|and) "
+    r"^\S+ (?:has|was|did|had|failed|exited|lost|died|joined|left|not|with|and|ranks) "
 )
 # pdsh and DeepSpeed put `host: ` in front of each line, and so do loggers with their
 # name: it is a host if torch's own prefix, which begins a line, stands behind it. A

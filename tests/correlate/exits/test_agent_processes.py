@@ -28,3 +28,16 @@ def test_of_agents_with_one_console_who_was_ended_was_alive(analyzed, ended, liv
     closing = "".join(CLOSING.format(pid) for pid in ended)
     frames = analyzed({"console.log": closing + ONE + other}).frames
     assert agent_processes.lived(frames) == lived
+
+
+@pytest.mark.parametrize(
+    ("ended", "told"), [([406], [(6, 406, "gpu0002")]), ([406, 999], []), ([], [])]
+)
+def test_the_process_that_an_agent_ended_is_the_rank_that_its_table_leaves_out(
+    analyzed, ended, told
+):
+    rows = table(*(entry(r, 4) for r in (4, 5, 7)), host="gpu0002")
+    closing = "".join(CLOSING.format(pid) for pid in ended)
+    frames = analyzed({"node1.log": closing + rows}).frames
+    known = agent_processes.left_out(frames)
+    assert known.select("rank", "pid", "host").rows() == told

@@ -50,3 +50,25 @@ def test_a_host_of_which_some_ranks_are_known_holds_their_block(own, block):
     placed = {"a": [0, 1], "b": [2, 3] if own != [3] else [2], "d": [6, 7]}
     known = frames({**placed, "c": own})
     assert host_blocks.ranks_on(known, "c") == block
+
+
+NUMBERED = {"gpu-a01": [0, 1], "gpu-a03": [4, 5], "gpu-a04": [6, 7]}
+
+
+def test_a_host_whose_blocks_go_by_number_has_the_block_of_its_own():
+    known = frames(NUMBERED, files=["gpu-a06"], world=14)
+    assert host_blocks.ranks_on(known, "gpu-a06") == (10, 11)
+
+
+@pytest.mark.parametrize(
+    ("placed", "host"),
+    [
+        (NUMBERED, "gpu-b06"),
+        (NUMBERED, "gpu-a09"),
+        ({"gpu-a01": [0, 1], "gpu-a03": [6, 7], "gpu-a04": [4, 5]}, "gpu-a06"),
+        ({"gpu-a01": [0, 1], "gpu-a03": [4, 5]}, "gpu-a06"),
+    ],
+    ids=["another name", "beyond the job", "other turns", "two hosts"],
+)
+def test_else_a_number_tells_no_block(placed, host):
+    assert host_blocks.ranks_on(frames(placed, files=[host], world=14), host) == ()

@@ -189,3 +189,24 @@ def test_a_program_that_says_its_rank_says_where_it_runs(analyzed):
 def test_a_rank_that_spoke_in_the_stream_of_the_others_is_silent_there(analyzed):
     log = "".join(began(r) for r in range(4)) + "".join(timeout(r) for r in (0, 1, 3))
     assert roll_call.call(analyzed({"job.log": log}).frames).silent == {2}
+
+
+@pytest.mark.parametrize("differs", [True, False])
+def test_a_call_with_two_operations_holds_its_ranks_whatever_lacks_others(
+    analyzed, differs
+):
+    """Ranks 4 to 7 were not collected: the call of all lacks them, or their logs do."""
+    said = {
+        rank: began(rank, 8)
+        + gave_up(rank, 0, "default_pg", 9)
+        + gave_up(
+            *(rank, 5, "TP", 40),
+            op="REDUCE_SCATTER" if differs and rank == 2 else "ALLGATHER",
+        )
+        for rank in range(4)
+    }
+    found = verdict(analyzed(files(said)))
+    if differs:
+        assert found[:2] == ("collective-mismatch", (2,))
+    else:
+        assert found == "inconclusive" or 2 not in found[1]
