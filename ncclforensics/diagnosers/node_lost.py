@@ -12,7 +12,9 @@ How we know
     it cannot end); Ray's missed heartbeats; mpirun's lost daemon. A host is named only
     where such a line names it: the node that prints `CANCELLED … DUE TO NODE FAILURE`
     is one that survived. If one node was lost, the ranks that others wait for in dumps,
-    and that left no dump and no log, ran on it. Without any such line, this is possible
+    and that left no dump and no log, ran on it, if they are no more than another node
+    holds; or those that srun's lines of the other nodes' tasks, or the number in its
+    name beside those of others, leave for it. Without any such line, this is possible
     where the job is known to stand still and all waits lead to the ranks of one host
     from which nothing was collected; and likely where all ranks of one host fall
     silent and leave no dump, although all other ranks of the job left one.

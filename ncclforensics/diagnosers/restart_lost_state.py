@@ -14,7 +14,8 @@ What to do
     often, to storage that all nodes see. Count steps from the checkpoint.
 
 Looks like
-    A restart that resumed: its counter starts after the first step. An attempt that
+    A restart that resumed: its counter starts after the first step, maybe where the
+    attempt before had resumed as well. An attempt that
     failed again: then that failure is what matters, and this class says nothing.
 
 References

@@ -16,8 +16,10 @@ How we know
     long in one group or link as in its sisters, all the time. GPU times tell that, of
     dumps with `TORCH_NCCL_ENABLE_TIMING=1` or of NCCL's Inspector. If only one host is
     common to all that are slow, it is named; else the two ends are told, and nobody is
-    named. If the only sign is that calls, or the steps of a log (Megatron, NeMo), take
-    twice as long from one on to the end, this is possible, and nobody is named.
+    named. If the only sign is that calls, or the steps of a log (Megatron, NeMo,
+    `dt=8.9s`), take twice as long from one on to the end, this is possible, and nobody
+    is named; but the host is whose port `ethtool` or `ibstat` shows slower than the
+    port of that name on most hosts.
 
 What to do
     `ibstat mlx5_X | grep Rate` and `mlxlink -d mlx5_X` on the named host: reseat or

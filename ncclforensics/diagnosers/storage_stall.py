@@ -13,7 +13,9 @@ How we know
     `likely`. Or the kernel of its host says that a server does not answer (`nfs: server
     … not responding`, Lustre's `Connection to … was lost`, `ceph: mds0 hung`), or a
     mount gives `collect` no answer. That a Lustre server evicted this client makes it
-    likely, as reads and writes then fail. Or the rank gave up by itself: a stale file
+    likely, as reads and writes then fail. Where nothing shows that the job hangs, a
+    silent server and a process of the job that is blocked for minutes make it possible
+    together. Or the rank gave up by itself: a stale file
     handle, a timeout of an object store, `DataLoader timed out after`.
 
 What to do

@@ -12,7 +12,7 @@ How we know
     have gone on afterwards, as dumps are written when a timeout passes: then a pause of
     a whole timeout before the call shows it. Or the rank's own log shows it at work:
     it has lines from the second half of the others' wait, of a kind that no waiting
-    rank prints.
+    rank prints, or a progress bar that is drawn so late.
 
 What to do
     Do the slow work before the first collective, on all ranks at once, or behind a
