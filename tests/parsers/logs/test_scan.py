@@ -224,7 +224,7 @@ def test_of_the_times_of_steps_a_sample_over_the_whole_log_is_read(log, monkeypa
 
 def test_of_tags_in_line_after_line_a_few_of_each_rank_are_read(log, monkeypatch):
     monkeypatch.setattr(scan, "FEW_TAGS", 10)
-    lines_ = [f"[rank {i % 3}] batch {i} is done\n" for i in range(3000)]
+    lines_ = [f"[rank {i % 3}] part {i} is done\n" for i in range(3000)]
     lines_[1000] = "[rank 7] it is my only line\n"
     lines_[2000] = timeout(3)
     lines_[2500] = "took rank 2 from the list\n"

@@ -14,7 +14,7 @@ KINDS = {"unread": "int"}
 
 def parse(text: str) -> list[dict[str, object]]:
     """Return one row `unread`: how many values are `ERR!`; none if all are there."""
-    first, *below = capped(text).splitlines()
+    first, *below = capped(text).splitlines() or [""]
     # the memory in use begins no line of the next GPU
     mine = [first, *(line for line in below if "00000000:" not in line)]
     unread = "\n".join(mine).count("ERR!")
