@@ -137,6 +137,9 @@ def _stands(
     """Return the finding for processes that wait in a file system."""
     ranks = whom or common.numbers(stuck["rank"])
     systems = common.strings(stuck["file_system"])
+    # a wait for a page is alike in all file systems: the silent server tells which
+    if servers.height and systems == (storage.LOCAL,):
+        systems = common.strings(servers["server"])
     remote = storage.LOCAL not in systems
     surely = bool(whom) and remote
     who = common.ranks(ranks) if ranks else "a process of the job"
