@@ -203,7 +203,11 @@ def links(frames: Frames) -> pl.DataFrame:
     quoted = common.sentence('"ifname":"', name, '" … "mtu":', mtu)
     is_json = pl.col("message") == "system.ip_json"
     text = pl.when(is_json).then(quoted).otherwise("text").alias("text")
-    lines = lines.with_columns(text)
+    # `ip link` numbers its interfaces: that is no task of srun, nor its host
+    named = frames["sources"].drop_nulls("host")["source"].unique()
+    own = pl.col("task").is_null() | pl.col("source").is_in(named.implode())
+    host = pl.when(own).then("host")
+    lines = lines.with_columns(text, host.alias("host"))
     leads = ~pl.col("interface").str.contains(wrong_nic.LOCAL_ONLY)
     used = frames.message(*USING)
     if "interface" in used.columns:

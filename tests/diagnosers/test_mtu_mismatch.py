@@ -124,3 +124,10 @@ def test_an_interface_that_is_down_has_no_say(analyzed):
         for n, mtu in enumerate((9000, 9000, 1500), 1)
     }
     assert not found(analyzed({**files, "gpu0001/rank_0.log": FAILED}), SLUG)
+
+
+def test_the_number_of_an_interface_is_no_task_of_a_host(analyzed):
+    """srun's task 2 ran on gpu0001; the file holds the links of two hosts."""
+    log = f"2: {info('gpu0001', 'Bootstrap: Using eth0:10.0.0.1<0>')}2: {FAILED}"
+    files = {"srun.log": log, "links.txt": link(9000) + link(1500)}
+    assert not found(analyzed(files), SLUG)
