@@ -2,6 +2,7 @@
 
 import pytest
 
+from log_lines import init
 from nccl_lines import found, info, using, warn
 
 SLUG = "mtu-mismatch"
@@ -127,7 +128,10 @@ def test_an_interface_that_is_down_has_no_say(analyzed):
 
 
 def test_the_number_of_an_interface_is_no_task_of_a_host(analyzed):
-    """srun's task 2 ran on gpu0001; the file holds the links of two hosts."""
-    log = f"2: {info('gpu0001', 'Bootstrap: Using eth0:10.0.0.1<0>')}2: {FAILED}"
-    files = {"srun.log": log, "links.txt": link(9000) + link(1500)}
-    assert not found(analyzed(files), SLUG)
+    """srun's task 2 ran on gpu0002; the file holds the links of two hosts."""
+    log = "".join(
+        f"{rank}: {init(rank, 4, host=f'gpu000{1 + rank // 2}')}" for rank in range(4)
+    )
+    files = {"srun.log": f"{log}2: {FAILED}", "links.txt": link(9000) + link(1500)}
+    told = [f.headline for f in found(analyzed(files), SLUG)]
+    assert not any("gpu0002 9000" in line for line in told)
