@@ -18,8 +18,8 @@ How we know
     common to all that are slow, it is named; else the two ends are told, and nobody is
     named. If the only sign is that calls, or the steps of a log (Megatron, NeMo,
     `dt=8.9s`), take twice as long from one on to the end, this is possible, and nobody
-    is named; but the host is whose port `ethtool` or `ibstat` shows slower than the
-    port of that name on most hosts.
+    is named, unless `ethtool` or `ibstat` shows one host's port slower than the port of
+    that name on most hosts: then that host is named.
 
 What to do
     `ibstat mlx5_X | grep Rate` and `mlxlink -d mlx5_X` on the named host: reseat or
