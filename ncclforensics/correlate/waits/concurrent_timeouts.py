@@ -50,11 +50,13 @@ def settled(
 
 
 def _differing(calls: pl.DataFrame, held: pl.DataFrame) -> set[int]:
-    """Return the calls to which members came with different operations."""
+    """Return the collectives to which members came with different operations."""
     key = ["group", "seq"]
-    kinds = held.drop_nulls([*key, "op"]).group_by(key).agg(kind(pl.col("op")))
+    made = held.filter(~pl.col("is_p2p").fill_null(False)).drop_nulls([*key, "op"])
+    kinds = made.group_by(key).agg(kind(pl.col("op")))
     torn = kinds.filter(pl.col("op").list.drop_nulls().list.n_unique() > 1)
-    return {*calls.join(torn.select(key), on=key, how="semi")["call"]}
+    collectives = calls.filter(~pl.col("is_p2p").fill_null(False))
+    return {*collectives.join(torn.select(key), on=key, how="semi")["call"]}
 
 
 def _behind(

@@ -3,7 +3,8 @@
 import pytest
 
 from log_lines import table, timeout, verdict
-from ncclforensics.correlate.waits import roll_call
+from ncclforensics.correlate.waits import concurrent_timeouts, roll_call
+from ncclforensics.model import tables
 
 STAMP = "[rank{rank}]:[E820 10:10:0{s}.596967190 ProcessGroupNCCL.cpp:"
 
@@ -210,3 +211,12 @@ def test_a_call_with_two_operations_holds_its_ranks_whatever_lacks_others(
         assert found[:2] == ("collective-mismatch", (2,))
     else:
         assert found == "inconclusive" or 2 not in found[1]
+
+
+@pytest.mark.parametrize(("is_p2p", "torn"), [(False, {0}), (True, set())])
+def test_a_message_has_two_operations_by_nature(is_p2p, torn):
+    told = {"group": "1|PP", "seq": 0, "is_p2p": is_p2p}
+    calls = tables.rows("calls", [{**told, "call": 0, "op": "send"}])
+    held = [{**told, "rank": n, "op": op} for n, op in enumerate(("send", "recv"))]
+    found = concurrent_timeouts._differing(calls, tables.rows("held", held))
+    assert found == torn
