@@ -48,6 +48,7 @@ from ncclforensics.evidence import (
 )
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding, NotChecked
+from ncclforensics.model.tables import with_nulls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,6 +99,14 @@ MEANS = {
     13: "the peer was not ready to receive",
 }
 SHARED = ["text", "t", "rank", "host", "device", "source", "line", "hca"]
+
+# captures that are read of lines
+EVENT = dict.fromkeys(("hca", "event"), pl.String())
+LINK_EVENT = dict.fromkeys(("state", "interface", "event"), pl.String())
+FAILURE = {
+    **dict.fromkeys(("hca", "error", "peer", "remote_gid", "network"), pl.String()),
+    **dict.fromkeys(("status", "code", "errno", "setup_code"), pl.Int64()),
+}
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
@@ -179,10 +188,10 @@ def _own(frames: Frames) -> pl.DataFrame:
     """
     lines = teardown.before(frames, frames.message(*OWN))
     lines = lines.filter(pl.col("level").ne_missing("INFO"))
-    lines = _with_columns(lines, "hca", "event")
+    lines = with_nulls(lines, EVENT)
     told = frames.message(*OF_KERNEL, *LINK)
     links = kernel_log.of_this_job(frames, told).filter(~pl.col("is_far"))
-    links = _with_columns(links, "state", "interface", "event")
+    links = with_nulls(links, LINK_EVENT)
     sick = links.filter(pl.col("message").is_in(OF_KERNEL))
     sick = sick.with_columns(pl.col("interface").alias("hca"))
     lines = pl.concat([lines.select(*SHARED, "event"), sick.select(*SHARED, "event")])
@@ -193,7 +202,7 @@ def _own(frames: Frames) -> pl.DataFrame:
         down = down.with_columns(pl.lit("link down").alias("event"))
         return pl.concat([lines, down.select(*SHARED, "event")])
     # a port that came back, in a job that lost no transfer, was only a flap
-    back = _with_columns(frames.message(*RECOVERED), "hca", "event")
+    back = with_nulls(frames.message(*RECOVERED), EVENT)
     back = back.filter(pl.col("event") == "port active").select(
         "host", "hca", pl.lit("port error").alias("event")
     )
@@ -204,7 +213,7 @@ def _own(frames: Frames) -> pl.DataFrame:
 def _failed(frames: Frames) -> pl.DataFrame:
     """Return the failed transfers and connections, with `peer_host` and `status`."""
     lines = frames.message(*COMPLETION, *CONNECT, *CALLS, *FABRIC)
-    lines = _with_columns(lines, "hca", "error", "peer", "remote_gid", "network")
+    lines = with_nulls(lines, FAILURE)
     # MPI aborts for many reasons, and its rank only reports what the network did
     of_mpi = pl.col("message") == "launchers.mpi.abort"
     lines = lines.filter(~of_mpi | pl.col("network").is_not_null())
@@ -212,8 +221,6 @@ def _failed(frames: Frames) -> pl.DataFrame:
     # RoCE's GID holds the peer's IPv4 address
     address = pl.col("remote_gid").str.extract(r"(?i)^::ffff:([\d.]+)$")
     lines = lines.with_columns(pl.coalesce("peer", address).alias("peer"))
-    numbers = ("status", "code", "errno", "setup_code")
-    lines = _with_columns(lines, *numbers, dtype=pl.Int64())
     lines = lines.filter(pl.col("level").ne_missing("INFO"))
     first = lines.filter(pl.col("status").ne_missing(FLUSH))
     # flushes alone still show a failure, whose own line is missing
@@ -304,12 +311,3 @@ def _remedy(
         f"dmesg -T | grep -i -E 'mlx5|infiniband'{at}",
         *((slow,) if 12 in failed["status"] else ()),
     )
-
-
-def _with_columns(
-    lines: pl.DataFrame, *names: str, dtype: pl.DataType | None = None
-) -> pl.DataFrame:
-    """Add the captures that none of these lines had, as nulls."""
-    missing = [n for n in names if n not in lines.columns]
-    kind = dtype or pl.String()
-    return lines.with_columns(pl.lit(None, kind).alias(n) for n in missing)

@@ -13,7 +13,7 @@ import polars as pl
 from ncclforensics.correlate.exits import exit_records
 from ncclforensics.evidence import common, lost_peers
 from ncclforensics.model.frames import remembered
-from ncclforensics.model.tables import without_rows
+from ncclforensics.model.tables import with_nulls, without_rows
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -96,9 +96,7 @@ def uncaught(frames: Frames) -> pl.DataFrame:
     tasks = exit_records.ranks_of_tasks(frames).rename({"rank": "rank_of_task"})
     lines = lines.join(tasks, on="task", how="left", maintain_order="left")
     lines = lines.with_columns(pl.coalesce("rank", "rank_of_task").alias("rank"))
-    for column, kind in PLACED.items():
-        if column not in lines.columns:
-            lines = lines.with_columns(pl.lit(None, kind).alias(column))
+    lines = with_nulls(lines, PLACED)
     said = common.sentence(
         pl.col("exception"), ": ", pl.col("message_text").fill_null("")
     )

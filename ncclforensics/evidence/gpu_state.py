@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common, kernel_log
-from ncclforensics.model.tables import SCHEMAS, without_rows
+from ncclforensics.model.tables import SCHEMAS, with_nulls, without_rows
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -40,11 +40,7 @@ def defects(frames: Frames) -> pl.DataFrame:
     if lines.is_empty():
         return without_rows({c: TYPES[c] for c in SHARED})
     types = dict.fromkeys(NUMBERS, pl.Int64()) | dict.fromkeys(WORDS, pl.String())
-    lines = lines.with_columns(
-        pl.lit(None, kind).alias(name)
-        for name, kind in types.items()
-        if name not in lines.columns
-    )
+    lines = with_nulls(lines, types)
     narrow = pl.col("width") < pl.col("width_max")
     count = pl.col("uncorrectable")
     parts = (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common
-from ncclforensics.model.tables import SCHEMAS, without_rows
+from ncclforensics.model.tables import SCHEMAS, with_nulls, without_rows
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -35,11 +35,7 @@ def defects(frames: Frames) -> pl.DataFrame:
     types |= dict.fromkeys(NUMBERS, pl.Int64())
     if lines.is_empty():
         return without_rows({c: types[c] for c in SHARED})
-    lines = lines.with_columns(
-        pl.lit(None, kind).alias(name)
-        for name, kind in types.items()
-        if name not in lines.columns
-    )
+    lines = with_nulls(lines, types)
     port = pl.coalesce(common.sentence("port ", pl.col("port")), pl.lit("a port"))
     parts = (
         pl.when(pl.col("state") != "ACTIVE").then(

@@ -61,13 +61,8 @@ def _of_ray(frames: Frames) -> pl.DataFrame:
     # Ray on one machine prints an address that every machine has
     where = pl.when(~pl.col("host").str.contains(NOWHERE)).then("host")
     host = where if known.height == 1 and not repeated else pl.lit(None)
-    return lines.with_columns(
-        pl.lit(None, pl.Int64).alias("code"),
-        pl.lit("its Ray worker is gone, and nothing tells why").alias("why"),
-        pl.lit(None, pl.String).alias("site"),
-        pl.lit("exit").alias("by"),
-        host.cast(pl.String).alias("host"),
-    ).select(SCHEMA.keys())
+    lines = lines.with_columns(host.cast(pl.String).alias("host"))
+    return _as_exits(lines, "its Ray worker is gone, and nothing tells why")
 
 
 def _of_services(frames: Frames) -> pl.DataFrame:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import external_stop
+from ncclforensics.model.tables import with_nulls
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -33,9 +34,8 @@ def lost(frames: Frames) -> pl.DataFrame:
     told = external_stop.slurm_time(frames.message(*TABLES))
     if told.is_empty():
         return told
-    for column in ("reason", "node_state", "state"):
-        if column not in told.columns:
-            told = told.with_columns(pl.lit(None, pl.String).alias(column))
+    captures = dict.fromkeys(("reason", "node_state", "state"), pl.String())
+    told = with_nulls(told, captures)
     state = pl.coalesce("node_state", "state", pl.lit("down"))
     reason = pl.coalesce("reason", pl.lit("Not responding"))
     told = told.filter(reason.str.contains(LOST) & state.str.contains(DOWN))

@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.model.tables import with_nulls
+
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-TIMED = (*("launchers.megatron.iteration", "launchers.nemo.step", "timers.whole"),)
+TIMED = ("launchers.megatron.iteration", "launchers.nemo.step", "timers.whole")
+CAPTURED = {
+    **dict.fromkeys(("step", "batch"), pl.Int64()),
+    **dict.fromkeys(("step_ms", "step_s"), pl.Float64()),
+}
 SLOWER = 2.0  # factor over the usual step time
 USUAL = 1.5  # factor up to which a step counts as usual
 STEADY = 0.9  # share of the earlier steps that must be usual
@@ -36,10 +42,9 @@ class Slowdown:
 def slowdown(frames: Frames) -> Slowdown | None:
     """Return the first slowdown that lasts to the end of a log, or None."""
     timed = frames.message(*TIMED)
-    named = {"step": pl.Int64, "step_ms": pl.Float64, "step_s": pl.Float64}
-    more = {c: k for c, k in (named | {"batch": pl.Int64}).items() if c not in timed}
-    timed = timed.with_columns(pl.lit(None, k).alias(c) for c, k in more.items())
-    timed = timed.with_columns(pl.coalesce("step_ms", pl.col("step_s") * 1e3))
+    timed = with_nulls(timed, CAPTURED).with_columns(
+        pl.coalesce("step_ms", pl.col("step_s") * 1e3)
+    )
     for log in timed.sort("source", "line").partition_by("source", maintain_order=True):
         steps = log.drop_nulls("step_ms")[WARM_UP:]
         if steps["batch"].n_unique() > 1:

@@ -325,6 +325,15 @@ def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def with_nulls(frame: pl.DataFrame, types: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """Add the columns of `types` that a frame lacks, as nulls.
+
+    Lines of a message have only the captures that one of them had at least.
+    """
+    missing = (column for column in types if column not in frame.columns)
+    return frame.with_columns(pl.lit(None, types[c]).alias(c) for c in missing)
+
+
 def _nulls(name: str, dtype: pl.DataType, height: int) -> pl.Series:
     return pl.Series(name, [None], dtype=dtype).new_from_index(0, height)
 

@@ -218,9 +218,9 @@ def _slowest(
     """Return the share of the slow ranks, who they are, and who their peers are.
 
     They must stand apart from the others. Many that are no whole hosts are how the job
-    is laid out. Where ranks are late in turn, one more than
-    the next, or half of them are, or several stages, they wait for each other in what
-    no dump tells: Gloo records no messages.
+    is laid out. Where ranks are late in turn, one more than the next, or half of them
+    are, or several stages, they wait for each other in what no dump tells: Gloo records
+    no messages.
     """
     sure = (pl.col("share") >= WORTH) & (pl.col("share") > ERRORS * pl.col("error"))
     candidates = ranks.filter(sure)

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from ncclforensics.correlate.identity import world
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from ncclforensics.model.frames import Frames
 
 
 def owners(frames: Frames) -> pl.DataFrame:
     """Return `source rank` of the files that announce one rank each; else no rows."""
     told = world.said(frames).select("source", rank="told").drop_nulls().unique()
-    rank = pl.col("rank")
     nexts = told["rank"].sort().diff().drop_nulls()
     alone = told["source"].is_unique().all() and told["rank"].is_unique().all()
     is_each = bool(alone) and nexts.len() > 0 and nexts.min() == 1
-    return told.filter(rank.is_not_null() & is_each).sort("source")
+    return told.sort("source") if is_each else told.clear()

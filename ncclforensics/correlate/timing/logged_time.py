@@ -15,6 +15,7 @@ import polars as pl
 from ncclforensics.correlate.timing.arrivals import LEAST
 from ncclforensics.correlate.timing.own_time import MOST_SLICES, OwnTime
 from ncclforensics.model.frames import remembered
+from ncclforensics.model.tables import with_nulls
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -147,8 +148,7 @@ def _in_lines(frames: Frames) -> pl.DataFrame:
     lines = frames.message(LINES)
     if "text" not in lines.columns:
         return pl.DataFrame(schema=dict.fromkeys(KEPT))
-    if "step" not in lines.columns:
-        lines = lines.with_columns(step=pl.lit(None, pl.Int64))
+    lines = with_nulls(lines, {"step": pl.Int64()})
     text = pl.col("text")
     stated = text.str.extract(_RANK).cast(pl.Int64, strict=False)
     # `[Rank 3]` of a line that is about no group; below an agent, a task is a node

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.model.frames import needing, remembered
-from ncclforensics.model.tables import SCHEMAS
+from ncclforensics.model.tables import SCHEMAS, with_nulls
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -51,12 +51,7 @@ def inits(frames: Frames) -> pl.DataFrame:
     The columns are those of `events`, the captures of the lines, and `key`.
     """
     lines = frames.message(*INITS)
-    missing = {**SCHEMAS["events"], **_CAPTURED}
-    lines = lines.with_columns(
-        pl.lit(None, dtype).alias(c)
-        for c, dtype in missing.items()
-        if c not in lines.columns
-    )
+    lines = with_nulls(lines, {**SCHEMAS["events"], **_CAPTURED})
     lines = lines.with_columns(
         pl.when(pl.col("parent") != "(nil)").then("parent").alias("parent")
     ).sort("line", maintain_order=True)

@@ -99,9 +99,8 @@ def _numbered(frames: Frames) -> pl.DataFrame:
 
 def _complete(lines: pl.DataFrame) -> pl.DataFrame:
     """Add `program`, and the columns that the messages at hand do not capture."""
-    bare = [c for c in ("lwp", "peer") if c not in lines.columns]
-    lines = lines.with_columns(pl.lit(None, pl.Int64).alias(c) for c in bare)
-    return lines.with_columns(
+    numbers = dict.fromkeys(("lwp", "peer"), pl.Int64())
+    return tables.with_nulls(lines, numbers).with_columns(
         pl.col("message").str.strip_prefix("stacks.").alias("program"),
         pl.col("is_main").fill_null(False),
     )

@@ -170,12 +170,9 @@ def entries(plain: pl.DataFrame) -> pl.DataFrame:
 
     Times that are 0 (null in JSON dumps), negative, or beyond MAX_TIME become null.
     """
-    missing = [key for key in NUMBERS if key not in plain.columns]
     micros = pl.col("time_created_us")
     created = pl.when(micros < 2**53).then(micros * 1000)  # beyond, ns overflow
-    return plain.with_columns(
-        pl.lit(None, pl.Int64).alias(key) for key in missing
-    ).select(
+    return tables.with_nulls(plain, dict.fromkeys(NUMBERS, pl.Int64())).select(
         # torch 2.2 and 2.3 count collectives and P2P in one sequence number
         pl.coalesce("seq_id", "collective_seq_id").alias("seq"),
         pl.col("p2p_seq_id").alias("p2p_seq"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from ncclforensics.model.tables import with_nulls
 from ncclforensics.parsers.logs.shipped_records import SHIPPED, bared
 
 LINE = (
@@ -99,8 +100,7 @@ def unwrapped(lines: pl.DataFrame) -> pl.DataFrame:
     a file of records, are kept. A traceback and a step beside the line follow it. An
     object with a rank and no line is the line.
     """
-    missing = [c for c in COLUMNS if c not in lines.columns]
-    lines = lines.with_columns(pl.lit(None, pl.String).alias(c) for c in missing)
+    lines = with_nulls(lines, dict.fromkeys(COLUMNS, pl.String()))
     inside = bared(lines["raw"])
     wrapped = inside.str.contains(OBJECT) & inside.str.contains(r"\}\s*$")
     if not wrapped.any():
