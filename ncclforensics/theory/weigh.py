@@ -204,8 +204,8 @@ def _tied(
 
 
 SIDES = ("all", "all alike", "tie")  # all sides together: none is the odd one
-# these leave open who it was
-OPEN = ("lost", *SIDES)
+# these leave open who it was, or whether others are missing
+OPEN = ("lost", "seen", *SIDES)
 TIES = ("collective-mismatch", "shape-mismatch")
 # costs that depend on the ranks blamed, and not on the class
 WHO = ("culprit", "kin", "surprise", "no surprise", "no history", "unexplained wait")

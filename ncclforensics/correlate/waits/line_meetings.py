@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ncclforensics.correlate.waits.roll_call import Roll
     from ncclforensics.model.frames import Frames
 
+UNRECORDED = "monitored_barrier"  # made of a store's keys: no dump shows it
 LISTS = ("waiting", "behind", "done", "absent", "unstarted")
 
 
@@ -163,13 +164,14 @@ def _unlisted(
 def _held_elsewhere(
     calls: list[dict[str, Any]], sites: pl.DataFrame, dumped: set[int]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the calls in which stacks show ranks that others wait for in another one.
+    """Yield the calls in which stacks and tracebacks show ranks that others wait for.
 
     Of an operation of another kind: a rank that is in one of the same may have joined
-    the others. Ranks with dumps are left to their dumps.
+    the others. Ranks with dumps are left to their dumps, where those record the call.
     """
-    looked = sites.filter(pl.col("was_looked_at") & pl.col("waits")).drop_nulls("op")
-    looked = looked.filter(~pl.col("rank").is_in(list(dumped)))
+    shown = pl.col("was_looked_at") & ~pl.col("rank").is_in(list(dumped))
+    shown |= pl.col("op") == UNRECORDED
+    looked = sites.filter(pl.col("waits") & shown).drop_nulls("op")
     held = looked.with_columns(code_places.kind(pl.col("op")).alias("kind"))
     placed = {rank for row in calls for rank in row["waiting"]}
     held = held.filter(~pl.col("rank").is_in(list(placed)))

@@ -1,6 +1,8 @@
 """The rival story that the cause is not in this evidence.
 
-Of a rank that nothing shows, that it waits for the cause at another end, as others do.
+Of a rank that nothing shows, that it waits for the cause at another end, as others do;
+of absent ranks that timed out themselves, that they wait for it in a call that is not
+recorded.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ SHOWN = ("absent", "circle")  # kinds of ends whose ranks are known
 def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame nobody: the cause is in no evidence, or at another end."""
     shown = any(other.kind in SHOWN for other in case.ends)
-    why = "unseen wait" if end.kind == "unseen" and shown else "elsewhere"
+    waits = end.kind == "absent" and {*end.ranks} <= case.waited
+    unseen = end.kind == "unseen" and shown
+    why = "unseen wait" if waits or unseen else "elsewhere"
     costs = ((why, 1.0), *sides.unexplained(case, end, ()))
     yield Story("", (), None, what="elsewhere", costs=costs)

@@ -1,13 +1,13 @@
 """A call that every member made and nobody finishes: the network, or a GPU.
 
-If nothing lists the members, others may be missing. Launchers number ranks host by
-host: where many hosts hold equal blocks of the ranks that came, without a gap, a host
-that nothing shows would have to be the last one, which is as unlikely as they are many.
+If nothing lists the members, others may be missing; if all ranks that the evidence
+shows came, that is possible at most. Launchers number ranks host by host: where many
+hosts hold equal blocks of the ranks that came, without a gap, a host that nothing shows
+would have to be the last one, which is as unlikely as they are many.
 """
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from ncclforensics.correlate.identity import host_blocks, world
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ncclforensics.theory.ends import End
 
 
-SURE_BITS = 7.0  # a last host of 127 is not doubted
+MANY_HOSTS = 10  # beside so many hosts, one that nothing shows is not reckoned with
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
@@ -39,19 +39,20 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     elif unlisted and world.stated_size(case.frames) == len(call["waiting"]):
         members, unlisted = len(call["waiting"]), False
     unlisted |= members != len(call["waiting"])
-    doubt = float(unlisted or call["is_p2p"] or members < 2)
+    doubt = unlisted or call["is_p2p"] or members < 2
+    sure = True
     if unlisted and world.is_everyone(case.frames, call["waiting"]):
-        hosts = host_blocks.many(case.frames, call["waiting"])
-        doubt = max(0.0, 1.0 - math.log2(hosts + 1) / SURE_BITS)
+        doubt = False
+        sure = host_blocks.many(case.frames, call["waiting"]) >= MANY_HOSTS
     yield Story(
         "stuck-in-collective",
         (),
         call,
-        what="stuck",
+        what="stuck" if sure else "seen",
         costs=(
             ("stuck-in-collective", 1.0),
             *sides.unexplained(case, end, ()),
             ("unlike signature", float(call["call"] in case.unbalanced)),
-            ("elsewhere", doubt),
+            ("elsewhere", float(doubt)),
         ),
     )
