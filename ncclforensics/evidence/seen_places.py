@@ -65,14 +65,14 @@ def shows_motion(frames: Frames, ranks: Iterable[int], blocked: frozenset[int]) 
 
     One of `ranks` was running, or fewer than two ranks wait for each that does not: in
     any step somebody comes last. Ranks that other evidence shows `blocked` wait too,
-    unless a stack shows them in code of their own.
+    unless a stack shows them in code of their own; a host may spin while its GPU waits.
     """
     looks = call_sites.looked(frames).drop_nulls("rank")
     waits = pl.col("op").is_not_null() | pl.col("synchronizes")
     elsewhere = frozenset(looks.filter(~waits)["rank"])
     waiting = frozenset(looks.filter(waits)["rank"]) | (blocked - elsewhere)
     few = len(waiting) < roll_call.MANY * len(elsewhere)
-    return few or not running(frames).isdisjoint(ranks)
+    return few or not (running(frames) - blocked).isdisjoint(ranks)
 
 
 def idle(frames: Frames) -> bool:

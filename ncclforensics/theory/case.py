@@ -145,14 +145,16 @@ class Case:
 
     @cached_property
     def gone(self) -> frozenset[int]:
-        """Return silent ranks that left no dump, though all others of the job did.
+        """Return the ranks that fell silent or that nothing shows, if no other is.
 
-        A live process writes its dump when the others do, whatever its program does.
+        All others of the job left a dump, and some rank did: a live process writes its
+        dump when the others do, whatever its program does.
         """
         dumped = {*call_summary.dumps(self.frames)["rank"].drop_nulls()}
-        silent = roll_call.call(self.frames).silent - dumped
-        others = world.ranks(self.frames) - silent
-        return silent if dumped and others <= dumped else frozenset()
+        told = roll_call.call(self.frames)
+        quiet = (told.silent | told.unseen if told.silent else told.silent) - dumped
+        others = world.ranks(self.frames) - quiet
+        return quiet if dumped and others <= dumped else frozenset()
 
     @cached_property
     def fallen(self) -> frozenset[int]:
@@ -225,10 +227,16 @@ class Case:
                 whole += 1
         return whole + len(left), many - whole - len(left)
 
-    def is_host_gone(self, ranks: Iterable[int]) -> bool:
-        """Whether ranks are a whole host of which nothing shows that it was alive."""
+    def gone_host(self, ranks: Iterable[int]) -> tuple[int, ...]:
+        """Return the host of absent ranks if nothing shows that it was alive, else ().
+
+        Of its other ranks nothing was seen at all, in the calls that wait for `ranks`.
+        """
         told = {*ranks}
-        return len(told) > 1 and told <= self.gone and self.units(told)[0] == 1
+        for number in {n for r in told for n in self.graph.wanted_in.get(r, ())}:
+            told |= {*(self.calls[number]["unseen"] or ())}
+        gone = len(told) > 1 and told <= self.gone and self.units(told)[0] == 1
+        return tuple(sorted(told)) if gone else ()
 
     @cached_property
     def _wholes(self) -> list[frozenset[int]]:
@@ -253,6 +261,7 @@ class Case:
         # a rank that its agent does not list is of the node as well
         crews = (crew.ranks for crew in agent_processes.crews(self.frames))
         hosts += [r for r in crews if r and max(r) - min(r) < len(r)]
+        hosts += host_blocks.filled_up(by_host, unplaced)
         hosts += host_blocks.left_over(by_host, unplaced)
         some = {*hosts, *(g for g in groups if len(g) < everyone)}
         return sorted(some, key=lambda g: (-len(g), sorted(g)[:1]))

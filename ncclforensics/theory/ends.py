@@ -57,6 +57,12 @@ def ends_of(case: Case) -> tuple[End, ...]:
     )
 
 
+def is_crossed(case: Case, end: End) -> bool:
+    """Whether the ranks of an end wait for each other in several collectives."""
+    several = end.kind == "circle" and len(end.calls) > 1
+    return several and not any(case.calls[n]["is_p2p"] for n in end.calls)
+
+
 def _closed(case: Case, found: list[End]) -> list[End]:
     """Return the ends; a call with one rank in it, as a cycle.
 

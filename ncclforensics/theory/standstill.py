@@ -145,7 +145,10 @@ def _written(over: pl.DataFrame) -> Fact:
 def _motion(frames: Frames) -> Iterator[Fact]:
     looks = _looks(frames)
     moved = looks.filter("moved")
-    if moved.height and moved.height == looks.height:
+    waits = frames["calls"]["waiting"].explode()
+    # that a rank moved for which others wait does not show that these go on
+    free = waits.is_empty() or moved["rank"].is_in(waits.implode()).any()
+    if moved.height and moved.height == looks.height and free:
         why = f"{count(moved.height, 'rank')} moved on between two snapshots"
         yield Fact(LOOKS, "yes", why, _cite(moved, pl.col("what")))
     calls = call_summary.outline(frames)

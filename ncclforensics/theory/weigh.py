@@ -14,6 +14,7 @@ from ncclforensics.evidence import blocked_processes, seen_places
 from ncclforensics.model.frames import remembered
 from ncclforensics.theory import explanations, log_only, replay, standstill, weights
 from ncclforensics.theory.case import Case
+from ncclforensics.theory.ends import is_crossed
 
 if TYPE_CHECKING:
     from ncclforensics.model.findings import Cite
@@ -114,22 +115,14 @@ def case_of(frames: Frames) -> Case:
 def is_moving(frames: Frames) -> bool:
     """Whether the job is proved to go on, and not proved to stand still.
 
-    That nobody had waited for long yet is no proof where ranks wait for each other in
-    collectives: ranks that enter groups in one order never do, at any moment.
+    That nobody had waited for long yet is no proof where ranks wait for each other.
     """
     motion = standstill.motion(frames)
     if standstill.standing(frames).answer == "yes" or motion.answer != "yes":
         return False
-    return motion.name != standstill.EARLY or not _is_crossed(case_of(frames))
-
-
-def _is_crossed(case: Case) -> bool:
-    """Whether ranks wait for each other in a cycle of collectives."""
-    return any(
-        end.kind == "circle"
-        and len(end.calls) > 1
-        and not any(case.calls[n]["is_p2p"] for n in end.calls)
-        for end in case.ends
+    case = case_of(frames)
+    return motion.name != standstill.EARLY or not any(
+        is_crossed(case, end) for end in case.ends
     )
 
 

@@ -35,6 +35,20 @@ def left_over(
     return [some for rank in firsts if (some := _block(rank, size)) <= {*lost}]
 
 
+def filled_up(
+    hosts: Collection[frozenset[int]], lost: Collection[int]
+) -> list[frozenset[int]]:
+    """Return the blocks of hosts known in part, if the largest hosts are equal blocks.
+
+    The rest of such a block is among `lost`.
+    """
+    most = max((len(host) for host in hosts), default=0)
+    size = _size({host for host in hosts if len(host) == most})
+    parts = [host for host in hosts if len(host) < size]
+    blocks = ((part, _block(min(part), size)) for part in parts)
+    return [block for part, block in blocks if part <= block <= part | {*lost}]
+
+
 def ranks_on(frames: Frames, host: str) -> tuple[int, ...]:
     """Return the block of ranks that a host must hold if all others hold equal ones.
 

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame the unseen ranks that all ranks at an end wait for; and silent hosts."""
-    if end.kind == "absent" and case.is_host_gone(end.ranks):
+    if end.kind == "absent" and (host := case.gone_host(end.ranks)):
         yield Story(
             "node-lost",
-            end.ranks,
+            host,
             max((case.calls[n] for n in end.calls), key=lambda c: len(c["waiting"])),
             what="silent",
-            costs=sides.blame(case, end, "lost", end.ranks),
+            costs=sides.blame(case, end, "lost", host),
         )
     calls = [c for n in end.calls if (c := case.calls[n])["unseen"]]
     unseen = end.ranks if end.kind == "unseen" else end.unseen

@@ -73,7 +73,7 @@ def _hidden(case: Case, ranks: tuple[int, ...]) -> tuple[tuple[str, float], ...]
     return (
         ("timed out itself", len(case.waited & {*ranks})),
         ("mute", len(case.mute & {*ranks})),
-        ("host gone", float(case.is_host_gone(ranks))),
+        ("host gone", float(case.gone_host(ranks) != ())),
     )
 
 

@@ -1,7 +1,8 @@
 """The rival story that the job was still running.
 
 Dumps are taken because a job hangs, so this story is expensive. It is not proposed if
-something proves that the job stands still.
+something proves that the job stands still, nor where ranks wait for each other in
+collectives: ranks that enter groups in one order never do, at any moment.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ncclforensics.theory import sides, standstill
+from ncclforensics.theory.ends import is_crossed
 from ncclforensics.theory.story import Story
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame nobody; nothing is proposed if the job is known to stand still."""
-    if standstill.standing(case.frames).answer != "yes":
-        costs = (("running", 1.0), *sides.unexplained(case, end, ()))
-        yield Story("", (), None, what="running", costs=costs)
+    if is_crossed(case, end) or standstill.standing(case.frames).answer == "yes":
+        return
+    costs = (("running", 1.0), *sides.unexplained(case, end, ()))
+    yield Story("", (), None, what="running", costs=costs)
