@@ -88,18 +88,18 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if blocked.is_empty() and servers.is_empty():
         return
     hung = bool((blocked["message"] == storage.HUNG).any())
-    unharmed = awaited.nobody(frames)
-    if unharmed and not (hung and servers.height):
-        return
-    whom = awaited.ranks(frames)
+    unharmed, whom = awaited.nobody(frames), awaited.ranks(frames)
     stuck = awaited.about(frames, blocked, whom)
+    waited_for = hung or (whom and stuck.height)
+    if unharmed and not (waited_for and servers.height):
+        return
     theirs = awaited.about(frames, servers, whom)
-    if unharmed:  # nothing shows that the job stopped for it
-        yield _stands(frames, stuck, theirs, whom, lasts=False)
+    lasts = bool((stuck["message"] == storage.HUNG).any())
+    if unharmed:  # nothing else shows that the job stopped for it
+        yield _stands(frames, stuck, theirs, whom, lasts=lasts and bool(whom))
         return
     # in one look at a process that only is slow, it may wait as well
-    lasts = bool(theirs.height) or (stuck["message"] == storage.HUNG).any()
-    lasts = lasts or storage.stays(frames, stuck)
+    lasts = lasts or bool(theirs.height) or storage.stays(frames, stuck)
     if stuck.height and (lasts or not whom):
         yield _stands(frames, stuck, theirs, whom, lasts=lasts)
         return
@@ -141,13 +141,13 @@ def _stands(
     if servers.height and systems == (storage.LOCAL,):
         systems = common.strings(servers["server"])
     remote = storage.LOCAL not in systems
-    surely = bool(whom) and remote
+    sure: Confidence = "certain" if whom and remote and servers.height else "likely"
     who = common.ranks(ranks) if ranks else "a process of the job"
     hang = "hang" if len(ranks) > 1 else "hangs"
     at_work = seen_places.told_at_work(frames, ranks)
     return _finding(
         frames,
-        "certain" if surely and servers.height else "likely" if lasts else "possible",
+        sure if lasts else "possible",
         f"{who} {{where}} {hang} in {common.some(systems)}, which does not answer",
         f"The kernel shows a process of the job that is blocked in "
         f"{common.some(systems)}.{_whom(whom)}{at_work}{_servers(servers)}",

@@ -1,7 +1,9 @@
 """What torch's own check of calls prints under TORCH_DISTRIBUTED_DEBUG=DETAIL.
 
 Each line holds the fingerprint of the printer's call and of a peer's that differs from
-it. The printer's own is reliable, the peer's only if it could be decoded.
+it. The printer's own is reliable, the peer's only if it could be decoded. Torch compares
+with the members in order and stops at the first that differs (`verify_tensors` in
+ProcessGroupWrapper.cpp): all that come before it made the printer's call.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ def is_open(frames: Frames, sides_: list[tuple[str, pl.DataFrame]]) -> bool:
 
 @remembered
 def votes(frames: Frames) -> pl.DataFrame:
-    """Return what each rank called, by its own line or a peer's.
+    """Return what each rank called, by its own line or as peers' lines tell.
 
     Columns `pg pg_desc seq op shape rank is_peer t source line text`; empty without
     lines. `shape` includes the dtype, and is null if members may pass different sizes.
@@ -77,6 +79,7 @@ def votes(frames: Frames) -> pl.DataFrame:
     if "is_peer" not in lines.columns:
         return pl.DataFrame()
     told = lines.filter(pl.col("op_reliable").fill_null(True))
+    told = pl.concat([told, _agreeing(told)], how="diagonal_relaxed")
     # a fingerprint's number can be its printer's own count: the most common one is
     # taken
     own = told.filter(~pl.col("is_peer"))["seq"].mode().sort()
@@ -107,6 +110,23 @@ def votes(frames: Frames) -> pl.DataFrame:
         pl.coalesce("global", "group_rank").alias("rank"),
         *("is_peer", "t", "source", "line", "text"),
     )
+
+
+def _agreeing(told: pl.DataFrame) -> pl.DataFrame:
+    """Return the members that a printer compared with before the one that differs.
+
+    As rows of a peer's fingerprint that is the printer's own.
+    """
+    at = ["source", "line"]
+    first = told.filter("is_peer").group_by(at).agg(pl.col("group_rank").min())
+    own = told.filter(~pl.col("is_peer")).join(first, on=at, suffix="_differs")
+    same = ["pg", "pg_desc", "seq", "op", "shape", "dtype"]
+    furthest = own.sort("group_rank_differs", descending=True, maintain_order=True)
+    furthest = furthest.unique(same, keep="first", maintain_order=True)
+    before = furthest.with_columns(
+        pl.int_ranges(0, "group_rank_differs").alias("group_rank"), is_peer=True
+    ).drop("group_rank_differs")
+    return before.filter(pl.col("group_rank").list.len() > 0).explode("group_rank")
 
 
 def _retold(frames: Frames) -> pl.DataFrame:
