@@ -33,6 +33,7 @@ TIMEOUTS = (
     *("c10d.watchdog.terminated.timeout", "c10d.blocking_wait.timeout"),
     *("c10d.monitored_barrier.failed", "c10d.monitored_barrier.reached"),
 )
+REACHED = "c10d.monitored_barrier.reached"
 REQUESTED = "c10d.dump.requested"  # a timeout as well, if of "this local rank"
 HUNG = "kernel.hung_task"
 BARRIER = "c10d.monitored_barrier.failed"
@@ -42,7 +43,8 @@ CLOSED = "c10d.not_destroyed"
 ABORTS = "c10d.heartbeat.terminate"
 # printed about other ranks only, or while the rank is being terminated
 OF_OTHERS = ("c10d.dump.observed", ABORTS, *job.SAYS_NOTHING)
-ENDED = r"(?:^|\.)(?:KeyboardInterrupt|SignalException|SystemExit)$"
+# an end that was asked for, and what an agent raises about its children
+ENDED = r"(?:^|\.)(?:KeyboardInterrupt|SignalException|SystemExit|ChildFailedError)$"
 # these report every process of theirs that did not exit normally
 LISTING = ("torchelastic", "srun")
 LINE = ("rank", "message", "t", *CITE)
@@ -103,9 +105,14 @@ def call(frames: Frames) -> Roll:
     odd = (last_words.odd(frames) | working) - timed_out - elsewhere
     waited = timed_out | (ranks_of(victims) - culprits - odd)
     known = world.ranks(frames)
-    failed = (culprits | _shouted(frames, lines) | _broke(frames)) - waited - odd
+    shouted = culprits | _shouted(frames, lines)
+    failed = (shouted | _broke(frames)) - waited - odd
     named = _named(frames) - waited
     heard = _heard(frames, lines, own)
+    if not failed - _askers(own) and heard - waited - failed:
+        # what rank 0 failed of, where its own output is not here
+        waited |= failed - shouted
+        failed &= shouted
     quiet = heard - waited - failed
     left = _left(frames, quiet)
     told = last_words.over(frames, waited) | {*clean_exits.unlisted(frames)[0]}
@@ -233,6 +240,14 @@ def _elsewhere(frames: Frames, timed_out: frozenset[int]) -> frozenset[int]:
         kinds = pl.concat([kinds, pl.Series(["barrier"])])
     unlike = ~code_places.kind(pl.col("op")).is_in(kinds.implode())
     return ranks_of(others.filter(unlike)) if gave_up.height else frozenset()
+
+
+def _askers(own: pl.DataFrame) -> frozenset[int]:
+    """Return rank 0 if others say that they reached a monitored barrier.
+
+    It asks all others there, and fails for those that do not come.
+    """
+    return frozenset({0} if REACHED in own["message"] else ())
 
 
 def _named(frames: Frames) -> frozenset[int]:
