@@ -2,8 +2,8 @@
 
 monitoredBarrier, the store, Horovod and torch's analyzer of dumps know which ranks did
 not report; the desync report and NCCL's own `Init START` lines show which did, which
-leaves the others. Stacks show where processes stood whose rank nothing tells. The ranks that were silent while others timed out are derived from
-the frame `calls`.
+leaves the others. Stacks without ranks show on which host a process stood elsewhere.
+The ranks that were silent while others timed out are derived from the frame `calls`.
 """
 
 from __future__ import annotations

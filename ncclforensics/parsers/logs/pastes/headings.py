@@ -1,10 +1,10 @@
-"""Headings that name the file or the place of what is below: tail's, people's, commands.
+"""Headings that name the file or place of what is below: tail's, people's, commands.
 
-`==> logs/rank_3.log <==` is tail's; people put `=== gpu0007 ===` or `--- rank 3` between
-what they collect in one file, and a shell `$ kubectl exec train-1 -- py-spy dump …`. What
-the name tells of rank and host, as that of a file would, holds for the lines below it up
-to the next heading, if they tell none themselves. Whatever stands above each of several
-stack dumps is a heading: the word in which these differ names the place.
+`==> logs/rank_3.log <==` is tail's; people put `=== gpu0007 ===` or `--- rank 3`
+between what they collect in one file, a shell `$ kubectl exec train-1 -- py-spy dump`.
+What the name tells of rank and host, as that of a file would, holds for the lines below
+it up to the next heading, if they tell none themselves. What stands above each of
+several stack dumps is a heading, too: a word in which these differ names the place.
 """
 
 from __future__ import annotations
