@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "network"
-NEEDS = ("nccl.", "kernel.nic", "rdma.", "launchers.mpi.abort")
+NEEDS = ("nccl.", "kernel.nic", "rdma.", "system.mtu", "launchers.mpi.abort")
 MISSING = "no NCCL log, and no kernel log of a network card"
 NEXT_TIME = "NCCL_DEBUG=WARN at least, and dmesg -T of every host"
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "socket-error")
@@ -188,7 +188,7 @@ def _own(frames: Frames) -> pl.DataFrame:
     lines = pl.concat([lines.select(*SHARED, "event"), sick.select(*SHARED, "event")])
     down = links.filter(pl.col("message").is_in(LINK))
     down = down.with_columns(pl.col("interface").alias("hca"))
-    down = down.filter(pl.col("state").str.contains("(?i)down"))
+    down = down.filter(pl.col("state").str.contains(port_state.DOWN))
     if frames.message(*FAILED).height:
         down = down.with_columns(pl.lit("link down").alias("event"))
         return pl.concat([lines, down.select(*SHARED, "event")])

@@ -192,7 +192,7 @@ def _without_evidence(frames: Frames) -> tuple[int, ...]:
     placed = frames["ranks"].drop_nulls("host")["rank"]
     # if nothing of any rank is here, all are unseen, and one node holds only some
     apart = not unseen & set(placed) and not world.ranks(frames) <= unseen
-    # no more than another node holds, and none between its ranks, which follow each other
+    # no more than another node holds, and none between its ranks: they are consecutive
     others = host_blocks.by_host(frames["ranks"].drop_nulls(["host", "rank"]))
     apart &= not others or len(unseen) <= max(map(len, others))
     apart &= all(unseen.isdisjoint(range(min(own), max(own))) for own in others)
