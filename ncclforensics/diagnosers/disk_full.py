@@ -83,13 +83,17 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     is_told = (lines["message"] != SAVING).any()
     full = "a file system is full" if is_told else "a file could not be written"
     why = "" if is_told else " It does not say why; usually the file system is full."
+    harm = (
+        "The kubelet ended the pod for it."
+        if (lines["message"] == EVICTED).all()
+        else "What had to be written could not be, and the process that wrote failed."
+    )
     yield Finding(
         slug="disk-full",
         confidence="certain" if paths else "likely",
         headline=f"{full}{where}{who}" + (f": {paths[0]}" if paths else ""),
         evidence=common.cites(lines),
-        explanation=f"{lines['text'][0][:200]}. What had to be written could not be, "
-        f"and the process that wrote it failed.{why}",
+        explanation=f"{lines['text'][0][:200]}. {harm}{why}",
         remedy=(
             Action(f"df -h {quote(what)}; df -i {quote(what)}", at="process"),
             f"du -xsh {quote(what)}/* | sort -h | tail; quota -s",
