@@ -56,7 +56,8 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "network"
-NEEDS = ("nccl.", "kernel.nic", "rdma.", "system.mtu", "launchers.mpi.abort")
+LOGS = ("nccl.", "kernel.nic", "rdma.", "launchers.mpi.abort")
+NEEDS = (*LOGS, "system.mtu")
 MISSING = "no NCCL log, and no kernel log of a network card"
 NEXT_TIME = "NCCL_DEBUG=WARN at least, and dmesg -T of every host"
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "socket-error")
@@ -170,6 +171,8 @@ def _shown(frames: Frames) -> Iterator[NotChecked]:
             f"{port_state.SHOWN}{port_state.told(odd)}",
             "dmesg -T of that host: when its links went down",
         )
+    elif not any(name.startswith(LOGS) for name in frames.messages):
+        yield NotChecked("ib-error", MISSING, NEXT_TIME)
 
 
 def _own(frames: Frames) -> pl.DataFrame:
