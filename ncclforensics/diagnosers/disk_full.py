@@ -7,7 +7,8 @@ What it means
 
 How we know
     `[Errno 28] No space left on device` with a path on disk, `[Errno 122] Disk quota
-    exceeded`, or the same text from a shell tool or a library. torch.save does not pass
+    exceeded`, or the same text from a shell tool or a library. Or Kubernetes evicted a
+    pod because its node's disk, or its share, was used up. torch.save does not pass
     the reason on: it only says that it could not write all of a file, or `unexpected
     pos`, and the finding is then `likely`. The host that prints the error is named,
     with its ranks.
@@ -62,12 +63,14 @@ IN_MEMORY = (
     r"/dev/shm|</torch_|^/(?:torch|psm)_|multiprocessing|shared memory|(?i)\bshm\b"
 )
 NOT_A_DISK = r"inotify|hugepage|semget|shmget|perf_event|ibv_|cgroup"
+EVICTED = "launchers.kubernetes.evicted"
+DISKS = ("ephemeral-storage", "inodes", "nodefs", "imagefs")  # of a kubelet
 SHARED = ["message", "text", "t", "rank", "host", "source", "line", "path"]
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the host whose disk is full, and the ranks that could not write."""
-    lines = pl.concat([_raised(frames), _printed(frames)])
+    lines = pl.concat([_raised(frames), _printed(frames), _evicted(frames)])
     lines = lines.filter(~pl.col("text").str.contains(f"{IN_MEMORY}|{NOT_A_DISK}"))
     if lines.is_empty():
         return
@@ -80,13 +83,17 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     is_told = (lines["message"] != SAVING).any()
     full = "a file system is full" if is_told else "a file could not be written"
     why = "" if is_told else " It does not say why; usually the file system is full."
+    harm = (
+        "The kubelet ended the pod for it."
+        if (lines["message"] == EVICTED).all()
+        else "What had to be written could not be, and the process that wrote failed."
+    )
     yield Finding(
         slug="disk-full",
         confidence="certain" if paths else "likely",
         headline=f"{full}{where}{who}" + (f": {paths[0]}" if paths else ""),
         evidence=common.cites(lines),
-        explanation=f"{lines['text'][0][:200]}. What had to be written could not be, "
-        f"and the process that wrote it failed.{why}",
+        explanation=f"{lines['text'][0][:200]}. {harm}{why}",
         remedy=(
             Action(f"df -h {quote(what)}; df -i {quote(what)}", at="process"),
             f"du -xsh {quote(what)}/* | sort -h | tail; quota -s",
@@ -109,6 +116,18 @@ def _raised(frames: Frames) -> pl.DataFrame:
     sharing = shm_exhausted.raised_while_sharing(frames)
     lines = lines.join(sharing.select("source").unique(), on="source", how="anti")
     return lines.select(SHARED)
+
+
+def _evicted(frames: Frames) -> pl.DataFrame:
+    """Return the lines of pods that a node evicted for lack of room on its disk."""
+    lines = frames.message(EVICTED)
+    types = {c: pl.String() for c in ("resource", "limit", "path")}
+    bare = [
+        pl.lit(None, t).alias(c) for c, t in types.items() if c not in lines.columns
+    ]
+    lines = lines.with_columns(bare)
+    of_disk = pl.col("resource").is_in(DISKS) | pl.col("limit").is_not_null()
+    return lines.filter(of_disk.fill_null(False)).select(SHARED)
 
 
 def _printed(frames: Frames) -> pl.DataFrame:

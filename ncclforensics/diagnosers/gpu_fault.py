@@ -8,8 +8,9 @@ What it means
 How we know
     Xid 48, 64, 74, 79, 94, 95, 119, 120, 140, 143 to 150 and similar ones; a fatal
     SXid; AMD's `uncorrectable hardware error` and GPU reset; `GPU has fallen off the
-    bus` in any of its forms; `uncorrectable ECC error` in a rank's own CUDA error. The
-    named rank is the one on that host and PCI bus id, according to NCCL's Init lines;
+    bus` in any of its forms, as revision ff in `lspci` too; the bus driver's `can't
+    recover` of a GPU; `uncorrectable ECC error` in a rank's own CUDA error. The named
+    rank is the one on that host and PCI bus id, according to NCCL's Init lines;
     otherwise the host is named, or the rank that printed the error. A failed test of
     `dcgmi diag` or `dcgmi health` makes this `possible` for that host.
 
@@ -62,7 +63,7 @@ NEEDS = (
     "kernel.",
     "nvidia.smi",
     "nvidia.nvml",
-    *("nvidia.device_plugin", "nvidia.dcgm", "amd."),
+    *("nvidia.device_plugin", "nvidia.dcgm", "nvidia.lspci", "amd."),
     "system.hsa",
     "c10d.watchdog.terminated",
     *cuda_errors.ERRORS,
@@ -122,6 +123,8 @@ HARMLESS = {
     69: "mostly a fault of the program",
 }
 LOST = ("kernel.gpu_lost", "nvidia.smi.gpu_lost", "nvidia.nvml.gpu_lost")
+OFF_BUS = "ff"  # what registers read as of which no device answers
+DRIVERS = ("nvidia", "amdgpu")
 TESTS = (
     *("nvidia.dcgm.test_failed", "nvidia.dcgm.gpu_failed", "nvidia.dcgm.json"),
     "nvidia.dcgm.unwell",
@@ -265,6 +268,11 @@ def _faults(frames: Frames, xids: pl.DataFrame) -> pl.DataFrame:
         lost = lost.join(named, on=["source", "line"], how="left")
         told = [c for c in ("pci", "above") if c in lost.columns]
         lost = lost.with_columns(pl.coalesce(told).alias("pci"))
+    listed, of_bus = frames.message("nvidia.lspci"), frames.message("kernel.pcie_error")
+    if "rev" in listed.columns:
+        listed = listed.filter(pl.col("rev") == OFF_BUS)
+    if "driver" in of_bus.columns:
+        of_bus = of_bus.filter(pl.col("driver").is_in(DRIVERS))
     fatal = frames.message("kernel.sxid")
     if "severity" in fatal.columns:
         # an NVSwitch belongs to all GPUs of its node
@@ -272,6 +280,8 @@ def _faults(frames: Frames, xids: pl.DataFrame) -> pl.DataFrame:
     parts = [
         xids.filter(pl.col("xid").is_in(list(BROKEN | LINK))),
         _in_columns(lost).with_columns(pl.lit(79, pl.Int64).alias("xid")),
+        _in_columns(listed),
+        _in_columns(of_bus),
         _in_columns(fatal),
         _in_columns(frames.message(*OF_AMD)),
     ]

@@ -67,6 +67,7 @@ KEEPERS = (
     "slurm.memory_limit",
     "slurm.sacct.out_of_memory",
     "launchers.kubernetes.oom",
+    "launchers.kubernetes.system_oom",
     "launchers.ray.low_memory",
     "launchers.ray.low_memory.node",
     "launchers.ray.memory_pressure",
@@ -134,7 +135,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
                 ]
             )
         ),
-        explanation=_explanation(lines, ranks, joined) + pods.nodes(frames, hosts),
+        explanation=_explanation(lines, ranks, joined),
         remedy=REMEDY,
         ranks=ranks,
         hosts=hosts,

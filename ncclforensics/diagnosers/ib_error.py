@@ -57,7 +57,8 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "network"
-NEEDS = ("nccl.", "kernel.nic", "rdma.", "launchers.mpi.abort")
+LOGS = ("nccl.", "kernel.nic", "rdma.", "launchers.mpi.abort")
+NEEDS = (*LOGS, "system.mtu")
 MISSING = "no NCCL log, and no kernel log of a network card"
 NEXT_TIME = "NCCL_DEBUG=WARN at least, and dmesg -T of every host"
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "socket-error")
@@ -179,6 +180,8 @@ def _shown(frames: Frames) -> Iterator[NotChecked]:
             f"{port_state.SHOWN}{port_state.told(odd)}",
             "dmesg -T of that host: when its links went down",
         )
+    elif not any(name.startswith(LOGS) for name in frames.messages):
+        yield NotChecked("ib-error", MISSING, NEXT_TIME)
 
 
 def _own(frames: Frames) -> pl.DataFrame:
@@ -197,7 +200,7 @@ def _own(frames: Frames) -> pl.DataFrame:
     lines = pl.concat([lines.select(*SHARED, "event"), sick.select(*SHARED, "event")])
     down = links.filter(pl.col("message").is_in(LINK))
     down = down.with_columns(pl.col("interface").alias("hca"))
-    down = down.filter(pl.col("state").str.contains("(?i)down"))
+    down = down.filter(pl.col("state").str.contains(port_state.DOWN))
     if frames.message(*FAILED).height:
         down = down.with_columns(pl.lit("link down").alias("event"))
         return pl.concat([lines, down.select(*SHARED, "event")])

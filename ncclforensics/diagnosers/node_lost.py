@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.exits import exit_records
-from ncclforensics.correlate.identity import world
+from ncclforensics.correlate.identity import host_blocks, world
 from ncclforensics.correlate.waits import roll_call
 from ncclforensics.evidence import common, external_stop, slurm_nodes, timed_out_call
 from ncclforensics.model.actions import Action
@@ -192,7 +192,8 @@ def _without_evidence(frames: Frames) -> tuple[int, ...]:
     placed = frames["ranks"].drop_nulls("host")["rank"]
     # if nothing of any rank is here, all are unseen, and one node holds only some
     apart = not unseen & set(placed) and not world.ranks(frames) <= unseen
-    # no more than another node holds
-    sizes = frames["ranks"].drop_nulls(["host", "rank"]).group_by("host").len()["len"]
-    apart &= not sizes.len() or len(unseen) <= int(str(sizes.max()))
+    # no more than another node holds, and none between its ranks: they are consecutive
+    others = host_blocks.by_host(frames["ranks"].drop_nulls(["host", "rank"]))
+    apart &= not others or len(unseen) <= max(map(len, others))
+    apart &= all(unseen.isdisjoint(range(min(own), max(own))) for own in others)
     return tuple(sorted(unseen)) if apart else ()

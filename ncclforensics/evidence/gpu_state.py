@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 GPUS = (
     *("nvidia.smi.gpu", "nvidia.smi.gpu_xml", "nvidia.smi.row", "nvidia.smi.nvlink"),
-    *("amd.smi.gpu", "amd.smi.xgmi", "amd.smi.ras"),
+    *("amd.smi.gpu", "amd.smi.xgmi", "amd.smi.ras", "nvidia.lspci"),
 )
 NUMBERS = (
     *("uncorrectable", "width", "width_max", "index", "xgmi", "unread", "inactive"),

@@ -18,19 +18,27 @@ if TYPE_CHECKING:
 
 PORTS = (
     *("rdma.ports", "rdma.link", "rdma.linkinfo", "rdma.counter"),
-    *("rdma.query_errors", "rdma.mlxlink"),
+    *("rdma.query_errors", "rdma.mlxlink", "system.mtu"),
 )
-TEXTS = ("hca", "hca_id", "state", "width", "could", "counter", "advice", "words")
+LINK = "kernel.nic_link"
+TEXTS = (
+    *("hca", "hca_id", "interface", "pci", "state", "width", "could", "counter"),
+    *("advice", "words"),
+)
 NUMBERS = ("port", "count")
 SHARED = ("text", "host", "hca", "words", "source", "line")
 WELL = "No issue was observed"
+LIVE = ("ACTIVE", "UP", "UNKNOWN")  # states of a port, or of an interface
+DOWN = "(?i)down|unplugged"
+# interfaces of the host itself, for containers and virtual machines
+INNER = r"^(?:lo|docker|br-|virbr|veth|cni|flannel|cali|tun|tap)"
 MOST = 4  # ports that are told
-SHOWN = "a tool shows, but not since when: "
+SHOWN = "a tool or the kernel shows, maybe of another time: "
 
 
 def defects(frames: Frames) -> pl.DataFrame:
     """Return what is odd, in SHARED, per card of a host; `words` say what."""
-    lines = frames.message(*PORTS)
+    lines = pl.concat([frames.message(*PORTS), _down(frames)], how="diagonal_relaxed")
     types = SCHEMAS["events"] | dict.fromkeys(TEXTS, pl.String())
     types |= dict.fromkeys(NUMBERS, pl.Int64())
     if lines.is_empty():
@@ -38,9 +46,10 @@ def defects(frames: Frames) -> pl.DataFrame:
     lines = with_nulls(lines, types)
     port = pl.coalesce(common.sentence("port ", pl.col("port")), pl.lit("a port"))
     parts = (
-        pl.when(pl.col("state") != "ACTIVE").then(
-            common.sentence(port, " is ", pl.col("state"))
-        ),
+        pl.when(pl.col("message") == LINK)
+        .then(pl.lit("its link went down"))
+        .when(~pl.col("state").is_in(LIVE))
+        .then(common.sentence(port, " is ", pl.col("state"))),
         pl.when(pl.col("could").is_not_null()).then(
             common.sentence(
                 port, " is ", pl.col("width"), ", could be ", pl.col("could")
@@ -52,9 +61,10 @@ def defects(frames: Frames) -> pl.DataFrame:
         pl.when(pl.col("advice") != WELL).then("advice"),
     )
     words = pl.concat_str(parts, separator=", ", ignore_nulls=True)
-    odd = lines.with_columns(
-        words.alias("words"), pl.coalesce("hca", "hca_id").alias("hca")
-    ).filter(pl.col("words") != "")
+    card = pl.coalesce("hca", "hca_id", "interface", "pci").alias("hca")
+    odd = lines.with_columns(words.alias("words"), card).filter(
+        (pl.col("words") != "") & ~pl.col("hca").fill_null("").str.contains(INNER)
+    )
     return (
         odd.group_by("host", "hca", "source", maintain_order=True)
         .agg(
@@ -63,6 +73,15 @@ def defects(frames: Frames) -> pl.DataFrame:
         )
         .select(SHARED)
     )
+
+
+def _down(frames: Frames) -> pl.DataFrame:
+    """Return the last line of the kernel on each port, if the port went down."""
+    lines = frames.message(LINK)
+    if "state" not in lines.columns:
+        return lines.clear()
+    last = lines.unique(["source", "host", "pci"], keep="last", maintain_order=True)
+    return last.filter(pl.col("state").str.contains(DOWN)).drop("port", strict=False)
 
 
 def told(lines: pl.DataFrame) -> str:

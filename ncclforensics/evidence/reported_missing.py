@@ -2,8 +2,8 @@
 
 monitoredBarrier, the store, Horovod and torch's analyzer of dumps know which ranks did
 not report; the desync report and NCCL's own `Init START` lines show which did, which
-leaves the others. The ranks that were silent while others timed out are derived from
-the frame `calls`.
+leaves the others. Stacks without ranks show on which host a process stood elsewhere.
+The ranks that were silent while others timed out are derived from the frame `calls`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def named(frames: Frames) -> Iterator[Finding]:
     """Yield the finding of the first of these sources that names a rank."""
     sources = (
         *(_stopped, _barrier, _desync, _analyzer, _horovod, _ras),
-        *(init_hang.never_started, _awaited, _notified, _of_jax),
+        *(init_hang.never_started, _awaited, _notified, _of_jax, _seen),
     )
     for source in sources:
         if found := source(frames):
@@ -204,6 +204,29 @@ def _notified(frames: Frames) -> Finding | None:
     ranks = common.numbers(named["missing"])
     why = "others waited for it in a collective of HCCL until their timeout"
     return _finding(frames, named, ranks, Collective(), why, "likely")
+
+
+def _seen(frames: Frames) -> Finding | None:
+    """Return the hosts on which a process stood elsewhere, by stacks without ranks."""
+    told = seen_places.awaited(frames)
+    if told is None:
+        return None
+    waits, rest, where = told
+    ops = waits["op"].unique()
+    call = Collective(op=ops[0] if ops.len() == 1 else None)
+    hosts = common.hosts(rest["host"])
+    seen = frames["events"].select("source", "line", "text")
+    return Finding(
+        slug="missing-rank",
+        confidence="possible",
+        headline=f"a process on {common.named(hosts)} never joined "
+        f"{common.call_words(call)}",
+        evidence=common.cites(rest.join(seen, on=["source", "line"])),
+        explanation=f"The stacks tell no rank. {where}.",
+        remedy=REMEDY,
+        hosts=hosts,
+        collective=call,
+    )
 
 
 def _finding(

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from ncclforensics.model.frames import Frames
 
+GPU = "a wait for the GPU"
+
 
 def held(frames: Frames) -> frozenset[int]:
     """Return the ranks that were seen waiting in a call, or for their GPU."""
@@ -86,19 +88,56 @@ def idle(frames: Frames) -> bool:
 @needing(*call_sites.SHOWN, otherwise="")
 def nameless(frames: Frames) -> str:
     """Return where processes of unknown rank stood if some of them wait, else ""."""
-    looks = call_sites.looked(frames).filter(pl.col("rank").is_null())
-    waits = looks.drop_nulls("op")
+    waits, rest = _nameless(frames)
     if waits.is_empty():
         return ""
-    ops = common.some(waits["op"].unique(maintain_order=True).to_list())
-    text = f"{count(waits.height, 'stack')} of unknown ranks: in {ops}"
-    rest = looks.filter(pl.col("op").is_null() & ~pl.col("synchronizes"))
+    text = f"{count(waits.height, 'stack')} of unknown ranks: in {_waits_in(waits)}"
     pid = pl.concat_str(pl.lit("pid "), "pid").fill_null("one")
-    where = rest.drop_nulls("file").select(common.sentence(pid, " is in ", _site()))
+    on = pl.concat_str(pl.lit(" on "), "host").fill_null("")
+    where = rest.drop_nulls("file").select(common.sentence(pid, on, " is in ", _site()))
     # in a job that goes on processes stand in many places
     if where.height and waits.height >= roll_call.MANY * where.height:
         text += f"; {common.some(where.to_series().to_list())}"
     return text
+
+
+@needing(*call_sites.SHOWN, otherwise=None)
+def awaited(frames: Frames) -> tuple[pl.DataFrame, pl.DataFrame, str] | None:
+    """Return the waiting processes, those that they wait for, and where all stand.
+
+    Of jobs whose stacks tell hosts and no rank: most processes are in a call, or wait
+    for their GPU, and few on known hosts stand elsewhere and do not run; else None.
+    """
+    waits, rest = _nameless(frames)
+    runs = rest["is_active"].fill_null(False).any()
+    few = 0 < roll_call.MANY * rest.height <= waits.height
+    unknown = rest["host"].has_nulls() or rest["file"].has_nulls()
+    if runs or unknown or not few or call_sites.looked(frames)["rank"].count():
+        return None
+    sites = rest.select(_site()).to_series().unique(maintain_order=True)
+    held = f"{count(waits.height, 'process', 'processes')}: in {_waits_in(waits)}"
+    return (
+        waits,
+        rest,
+        f"{held}; on {common.named(common.hosts(rest['host']))}, one "
+        f"is in {common.some(sites.to_list())}",
+    )
+
+
+def _waits_in(waits: pl.DataFrame) -> str:
+    return common.some(waits["op"].fill_null(GPU).unique(maintain_order=True).to_list())
+
+
+def _nameless(frames: Frames) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the last looks at processes of unknown rank: those that wait, the rest."""
+    looks = call_sites.looked(frames).filter(pl.col("rank").is_null())
+    process = ["source", "host", "pid"]
+    known = pl.col("host").is_not_null() & pl.col("pid").is_not_null()
+    last = pl.concat(
+        [looks.filter(known).unique(process, keep="last"), looks.filter(~known)]
+    ).sort("source", "line")
+    held = pl.col("op").is_not_null() | pl.col("synchronizes")
+    return last.filter(held), last.filter(~held)
 
 
 def stood(frames: Frames) -> list[str]:

@@ -51,7 +51,8 @@ def _with_words(frames: Frames, finding: Finding, last: Cite | None) -> Finding:
     if not told and (words := _words(CITED, facts)):
         told = [words]
     chosen = tuple(dict.fromkeys(told))[:MOST]
-    return dataclasses.replace(finding, remedy=chosen)
+    why = finding.explanation + pods.nodes(frames, finding.hosts)
+    return dataclasses.replace(finding, explanation=why, remedy=chosen)
 
 
 def _words(action: str | Action, facts: _Facts) -> str | None:

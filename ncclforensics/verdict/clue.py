@@ -117,9 +117,10 @@ def _of_stop(frames: Frames) -> str:
 
 
 def _of_looks(frames: Frames) -> str:
-    """Say where ranks stood in two snapshots, if none of them moved; "" if unknown."""
+    """Say where ranks stood in two snapshots, if none of them moved, or processes."""
     stood = seen_places.stood(frames) if process_motion.standing(frames) else []
-    return f"{common.some(stood)}, the same in two snapshots" if stood else ""
+    told = f"{common.some(stood)}, the same in two snapshots" if stood else ""
+    return told or seen_places.nameless(frames)
 
 
 def _of_nothing(frames: Frames) -> str:

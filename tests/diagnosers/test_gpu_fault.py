@@ -75,6 +75,31 @@ def test_a_gpu_that_left_the_bus_is_known_in_every_form(analyzed, form):
     assert verdict(analyzed(files)) == ("gpu-fault", (1,), ("gpu0001",))
 
 
+LSPCI = "%s 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev %s)\n"
+
+
+def test_a_gpu_whose_registers_do_not_answer_lspci_left_the_bus(analyzed):
+    well = LSPCI % ("07:00.0", "a1")
+    assert analyzed({"gpu0009.log": well}).ranked.verdict is None
+    ranked = analyzed({"gpu0009.log": well + LSPCI % ("44:00.0", "ff")}).ranked
+    assert (ranked.verdict.slug, ranked.verdict.hosts) == ("gpu-fault", ("gpu0009",))
+    assert ranked.verdict.confidence == "likely"
+
+
+def test_a_narrow_link_by_lspci_is_told_and_accuses_nobody(analyzed):
+    link = "\tLnkCap:\tSpeed 32GT/s, Width x16\n\tLnkSta:\tSpeed 32GT/s, Width x4\n"
+    analysis = analyzed({"gpu0009.log": LSPCI % ("44:00.0", "a1") + link})
+    assert analysis.ranked.verdict is None
+    assert "a PCIe link of 4 lanes, not 16" in analysis.report.clue.text
+
+
+def test_a_gpu_that_the_bus_cannot_recover_is_named_and_no_other_device(analyzed):
+    said = "[ 81.1] %s 0000:44:00.0: AER: can't recover (no error_detected callback)\n"
+    ranked = analyzed({"dmesg-gpu0030.txt": said % "nvidia"}).ranked
+    assert (ranked.verdict.slug, ranked.verdict.hosts) == ("gpu-fault", ("gpu0030",))
+    assert analyzed({"dmesg-gpu0030.txt": said % "nvme"}).ranked.verdict is None
+
+
 def test_a_gpu_that_amds_runtime_gave_up_on_is_known(analyzed):
     log = "[rank1]: HW Exception by GPU node-9 (Agent handle: 0x63) reason :GPU Hang\n"
     assert verdict(analyzed({"job.log": log + timeout(0)}))[:2] == ("gpu-fault", (1,))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from log_lines import found, verdict
+from log_lines import found, timeout, verdict
 
 POD = "train-worker-1"
 WAITS = (
@@ -227,3 +227,38 @@ def test_a_damaged_object_is_read_as_text(analyzed):
     text = json.dumps(pod(ended("OOMKilled", 137)), indent=4)
     cut = text[: text.index("finishedAt")]
     assert verdict(analyzed({"pod.json": cut}))[0] == "host-oom"
+
+
+DESCRIBED = "Name:             {}\nNode:             gpu0009/10.0.0.9\n"
+FULL = "The node was low on resource: ephemeral-storage. Threshold quantity: 5, available: 4"
+LIMIT = "Pod ephemeral local storage usage exceeds the total limit of containers 20Gi."
+LOST = (
+    "  Ready            Unknown   Mon, 10 Aug 2026 10:57:55 +0000   Mon, 10 Aug 2026 "
+    "10:58:45 +0000   NodeStatusUnknown   Kubelet stopped posting node status.\n"
+)
+
+
+@pytest.mark.parametrize("why", [FULL, LIMIT])
+def test_a_pod_that_is_evicted_for_its_disk_is_named_with_its_node(analyzed, why):
+    text = (
+        DESCRIBED.format(POD) + f"Status:  Failed\nReason:  Evicted\nMessage: {why}\n"
+    )
+    analysis = analyzed({"describe.txt": text})
+    assert verdict(analysis) == ("disk-full", (), (POD,))
+    assert "on node gpu0009" in analysis.ranked.verdict.explanation
+
+
+def test_the_node_whose_kernel_killed_a_process_is_that_of_the_command_above(analyzed):
+    text = DESCRIBED.format(POD) + (
+        "Status:           Running\n\n$ kubectl describe node gpu0009 | tail\n"
+        "  Warning  SystemOOM  4m  kubelet  System OOM encountered, victim process: "
+        "python, pid: 40122\n"
+    )
+    assert verdict(analyzed({"all.txt": text})) == ("host-oom", (), ("gpu0009",))
+
+
+def test_a_lost_node_holds_no_rank_between_those_of_another_one(analyzed):
+    node = {"node.txt": "Name:             gpu0009\n" + LOST}
+    log = {"train-master-0.log": timeout(0) + timeout(3)}
+    analysis = analyzed(node | log)
+    assert verdict(analysis) == ("node-lost", (), ("gpu0009",))

@@ -6,6 +6,8 @@ counters in mlx5's `ethtool -S`.
 
 import pytest
 
+from ncclforensics.evidence import port_state
+
 PORT = "      0x9c63c00300f2a1b0     15    1[  ] ==( {})==>      33   12[  ] {}\n"
 UP = '"MF0;leaf-03:MQM9700/U1" ( )'
 SLOW = '"MF0;leaf-03:MQM9700/U1" ( Could be 4X)'
@@ -62,6 +64,22 @@ ODD = {
         "Link Down                          : 14\n",
         "a card: Cable is unplugged",
     ),
+    "ip -s link": (
+        "2: eth0: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 9000 qdisc mq state UP\n"
+        "    link/ether 0c:42:a1:00:00:01 brd ff:ff:ff:ff:ff:ff\n"
+        "    RX:  bytes  packets errors dropped  missed   mcast\n"
+        "    9182736455 12039485 128441      22       0   55122\n"
+        "    TX:  bytes  packets errors dropped carrier collsns\n"
+        "    8812736455 11039485      0       0       0       0\n"
+        "3: docker0: <NO-CARRIER,BROADCAST,MULTICAST,UP> mtu 1500 state DOWN\n"
+        "4: ib0: <NO-CARRIER,BROADCAST,MULTICAST,UP> mtu 2044 qdisc mq state DOWN\n",
+        "eth0: RX errors 128441; ib0: a port is DOWN",
+    ),
+    "a cable by the kernel": (
+        "[ 81.1] mlx5_core 0000:5e:00.0: Port module event: module 0, Cable plugged\n"
+        "[ 82.1] mlx5_core 0000:5e:00.0: Port module event: module 0, Cable unplugged\n",
+        "0000:5e:00.0: its link went down",
+    ),
 }
 
 
@@ -70,7 +88,7 @@ def test_a_port_that_is_odd_is_told_and_accuses_nobody(analyzed, text, told):
     ranked = analyzed({"out.txt": text}).ranked
     assert (ranked.outcome, ranked.verdict) == ("inconclusive", None)
     assert [n.missing for n in ranked.not_checked if n.slug == "ib-error"] == [
-        f"a tool shows, but not since when: {told}"
+        f"{port_state.SHOWN}{told}"
     ]
 
 
@@ -78,6 +96,9 @@ WELL = {
     "a link at full width": "CA: gpu0044 mlx5_2:\n"
     + PORT.format("4X      106.25 Gbps Active/  LinkUp", UP),
     "counters at zero": "NIC statistics:\n     rx_crc_errors_phy: 0\n",
+    "an interface": "2: eth0: <BROADCAST,UP,LOWER_UP> mtu 9000 qdisc mq state UP\n",
+    "a link that came back": "[ 81.1] mlx5_core 0000:5e:00.0 ib0: Link down\n"
+    "[ 82.1] mlx5_core 0000:5e:00.0 ib0: Link up\n",
     "no issue": "Recommendation                     : No issue was observed\n",
 }
 
@@ -86,4 +107,4 @@ WELL = {
 def test_nothing_is_told_of_a_port_that_is_well(analyzed, text):
     ranked = analyzed({"out.txt": text}).ranked
     assert ranked.verdict is None
-    assert not [n for n in ranked.not_checked if "a tool shows" in n.missing]
+    assert not [n for n in ranked.not_checked if port_state.SHOWN in n.missing]

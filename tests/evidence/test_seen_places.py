@@ -161,6 +161,35 @@ def test_processes_of_unknown_rank_are_told_by_their_pid(analyzed):
     assert "pid 502 is in checkpoint.py:88 save" in told[0].missing
 
 
+def under_pods(*stacks, state="idle"):
+    """The dumps of pods whose process has the same number in each, in one file."""
+    dump = (
+        "## pod llm-%d\nProcess 1: python train.py\nPython v3.11.7 (/usr/bin/python3)\n\n"
+        'Thread 1 (%s): "MainThread"\n%s    <module> (train.py:99)\n\n'
+    )
+    return {"spy.txt": "".join(dump % (n, state, s) for n, s in enumerate(stacks))}
+
+
+def test_the_pod_in_other_code_is_named_where_no_rank_is_known(analyzed):
+    analysis = analyzed(under_pods(WAITS, WAITS, SAVES, WAITS))
+    assert verdict(analysis) == ("missing-rank", (), ("llm-2",))
+    assert analysis.ranked.verdict.confidence == "possible"
+    assert "checkpoint.py:88 save" in analysis.ranked.verdict.explanation
+
+
+@pytest.mark.parametrize(
+    ("stacks", "state"),
+    [
+        ((WAITS, WAITS, SAVES, WAITS), "active"),
+        ((WAITS, SAVES, SAVES, WAITS), "idle"),
+        ((SYNCHRONIZES,) * 3, "idle"),
+    ],
+)
+def test_pods_that_run_or_stand_in_many_places_accuse_none(analyzed, stacks, state):
+    ranked = analyzed(under_pods(*stacks, state=state)).ranked
+    assert (ranked.outcome, ranked.verdict) == ("inconclusive", None)
+
+
 def test_the_thread_that_trains_counts_and_not_the_one_that_joins_it(analyzed):
     joins = "    join (threading.py:1119)\n    main (train.py:25)\n"
     files = {

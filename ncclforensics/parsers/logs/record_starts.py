@@ -15,8 +15,11 @@ _TRACEBACK = (
     r"File \"|During handling of the above|The above exception was",
     r"Exception raised from |frame #\d+: |terminate called|Fatal Python error",
 )
-# of py-spy
-_STACK = r"Process \d+: |Thread (?:0x[0-9a-f]+|\d+) |Python v\d"
+# of py-spy and gdb
+_STACK = (
+    r"Process \d+: |Thread (?:0x[0-9a-f]+|\d+) |Python v\d"
+    r"|#\d{1,4} +(?:0x[0-9a-f]{6,} in |[\w:~<>]+ ?\()"
+)
 _LEVEL = r"\[?(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)[\]: ]"
 _PROGRAM = (
     r"(?:srun|salloc|sbatch|scancel|slurmstepd|mpirun|mpiexec|prterun|kubectl): "

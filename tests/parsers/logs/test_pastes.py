@@ -297,7 +297,8 @@ def test_a_prompt_tells_the_host_of_its_output(prompt):
     "line",
     [
         "ada@login1:~/job$ cat slurm-123.out",
-        "ada@login1:~/job$ ssh gpu0001 nvidia-smi",
+        "ada@login1:~/job$ ssh gpu0001 tail slurm-123.out",
+        "ada@login1:~/job$ kubectl get pods",
         "ada@login1:~/job$",
         "git@github.com:org/repo.git is cloned",
         "loss@epoch 3 is 40 % higher",
@@ -306,6 +307,51 @@ def test_a_prompt_tells_the_host_of_its_output(prompt):
 )
 def test_what_shows_no_host_of_the_output_is_no_such_prompt(line):
     assert restored([line, LOST]) == [line, LOST]
+
+
+@pytest.mark.parametrize(
+    ("command", "host"),
+    [
+        ("$ kubectl exec llm-1 -- nvidia-smi", "llm-1"),
+        ("$ kubectl -n ml exec -it pod/llm-1 -c main -- dmesg", "llm-1"),
+        ("ada@login1:~/job$ kubectl logs llm-1 --tail=50", "llm-1"),
+        ("+ kubectl logs -f llm-1", "llm-1"),
+        ("ada@login1:~/job$ ssh root@gpu0001 nvidia-smi", "gpu0001"),
+    ],
+)
+def test_a_command_tells_where_its_output_is_from(command, host):
+    told = [command, LOST, "$ date", LOST]
+    assert restored(told) == [command, f"[host/{host}] {LOST}", *told[2:]]
+
+
+SPIED = ("Process 7: python train.py", "Python v3.11.9 (/usr/bin/python3.11)")
+
+
+@pytest.mark.parametrize(
+    ("headings", "hosts"),
+    [
+        (("### a-x7k2p", "### b-9qmzd"), ("a-x7k2p", "b-9qmzd")),
+        (("== pod/llm-0 ==", "== pod/llm-1 =="), ("llm-0", "llm-1")),
+        (
+            ("worker-0 (node gpu0001)", "worker-1 (node gpu0002)"),
+            ("gpu0001", "gpu0002"),
+        ),
+        (("now llm-0:", "and llm-1:"), ("llm-0", "llm-1")),
+    ],
+)
+def test_a_word_in_which_the_lines_above_stack_dumps_differ_is_a_place(headings, hosts):
+    above, below = headings
+    told = [above, *SPIED, "", below, "", *SPIED]
+    first, second = ([f"[host/{host}] {line}" for line in SPIED] for host in hosts)
+    assert restored(told) == [above, *first, "", below, "", *second]
+
+
+@pytest.mark.parametrize(
+    "words", [("the stuck one:", "a healthy one:"), ("llm-0:",) * 2]
+)
+def test_words_that_name_no_place_above_stack_dumps_tell_none(words):
+    told = [line for word in words for line in (word, *SPIED, "")]
+    assert restored(told) == told
 
 
 RUN_ON = (
