@@ -37,6 +37,7 @@ import polars as pl
 
 from ncclforensics.diagnosers import shm_exhausted
 from ncclforensics.evidence import common
+from ncclforensics.model import tables
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding
 
@@ -122,10 +123,7 @@ def _evicted(frames: Frames) -> pl.DataFrame:
     """Return the lines of pods that a node evicted for lack of room on its disk."""
     lines = frames.message(EVICTED)
     types = {c: pl.String() for c in ("resource", "limit", "path")}
-    bare = [
-        pl.lit(None, t).alias(c) for c, t in types.items() if c not in lines.columns
-    ]
-    lines = lines.with_columns(bare)
+    lines = tables.with_nulls(lines, types)
     of_disk = pl.col("resource").is_in(DISKS) | pl.col("limit").is_not_null()
     return lines.filter(of_disk.fill_null(False)).select(SHARED)
 
