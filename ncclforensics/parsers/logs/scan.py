@@ -23,6 +23,7 @@ from ncclforensics.parsers.logs.kept_lines import Kept
 from ncclforensics.parsers.logs.lines import blocks, decoded, utf8
 from ncclforensics.parsers.logs.needles import places
 from ncclforensics.parsers.logs.search_terms import WRAPPED
+from ncclforensics.parsers.logs.thinning import Thinning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -99,6 +100,7 @@ class Scan:
     # samples of what a limit drops: number and text of a line
     _of_steps: dict[int, str] = field(default_factory=dict)
     _of_tags: dict[int, str] = field(default_factory=dict)
+    _thinning: Thinning = field(default_factory=Thinning)
 
     def feed(self, block: Block) -> None:
         """Scan the next block of the span; raises InPiecesError if lines were split."""
@@ -179,7 +181,8 @@ class Scan:
             return NONE
         hits = pl.DataFrame({"row": block.rows_of(at), "needle": which}, schema=HITS)
         hits = hits.sort("row", maintain_order=True)
-        return self._tags_apart(block, self._without_marks(block, hits))
+        hits = self._thinned(block, self._without_marks(block, hits))
+        return self._tags_apart(block, hits)
 
     def _beyond_limit(
         self, block: Block, number: int, places: Sequence[int], most: int
@@ -225,6 +228,20 @@ class Scan:
         if broken_lines.in_pieces(marked["raw"]):
             raise InPiecesError
         return hits.filter(~marks)
+
+    def _thinned(self, block: Block, hits: pl.DataFrame) -> pl.DataFrame:
+        """Drop lines that `thinning` does not choose, unless they are loud as well."""
+        of_steps = hits["needle"].is_in(self.search.thinned)
+        if not of_steps.any():
+            return hits
+        rows = hits["row"].filter(of_steps).unique().sort()
+        dropped = rows.filter(~self._thinning.chosen(block.pick(rows)["raw"]))
+        goes = hits["row"].is_in(dropped.implode())
+        for number, many in (
+            hits.filter(goes & of_steps)["needle"].value_counts().rows()
+        ):
+            self.kept.left_out[self.search.needles[number].decode()] += many
+        return hits.filter(~goes | self.search.loud.gather(hits["needle"]))
 
     def _tags_apart(self, block: Block, hits: pl.DataFrame) -> pl.DataFrame:
         """Keep, of lines that hold nothing but a tag, a few of each tag.
