@@ -15,9 +15,9 @@ import polars as pl
 
 ALL = 512  # steps that are all read; a judgement on who is slow needs fewer
 UNTOLD = 8192  # lines that are read of those that tell neither step nor rank
-STEP = (
-    r"(?i)\b(?:step|iter|iteration)[\"']?(?:\s{0,2}[:=]\s{0,6}| {1,6})(\d{1,9})\b"
-    r"|\[ {0,8}(\d{1,9})/ {0,8}\d"
+STEPS = (
+    r"(?i)\b(?:step|iter|iteration)[\"']?(?:\s{0,2}[:=]\s{0,6}| {1,6})(\d{1,9})\b",
+    r"\[ {0,8}(\d{1,9})/ {0,8}\d",
 )
 RANK = r"(?i)\brank\W{0,3}(\d{1,7})\b"
 # A hash chooses, so that steps may be printed at any interval: murmur3's last rounds.
@@ -35,9 +35,9 @@ class Thinning:
     def chosen(self, raw: pl.Series) -> pl.Series:
         """Return which of the next lines are read, Boolean."""
         text = pl.col("raw")
-        step = text.str.extract_groups(STEP).struct
+        step = (text.str.extract(pattern) for pattern in STEPS)
         told = pl.DataFrame({"raw": raw}).select(
-            pl.coalesce(step.field("1", "2")).cast(pl.UInt64).alias("step"),
+            pl.coalesce(step).cast(pl.UInt64).alias("step"),
             text.str.extract(RANK).alias("rank"),
         )
         order = pl.col("step").rank("dense").cast(pl.UInt64) + self._steps
