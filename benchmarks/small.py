@@ -19,6 +19,7 @@ from pathlib import Path
 import flight_recorder
 import logs
 from installed import compiled
+from log_kinds import mixed
 
 LOG_BYTES = 300_000
 OURS = [sys.executable, "-m", "ncclforensics"]
@@ -30,7 +31,7 @@ def evidence(folder: Path, ranks: int, entries: int, log_bytes: int) -> None:
     folder.mkdir()
     flight_recorder.written(folder, ranks, entries, "c10d")
     for rank in range(ranks if log_bytes else 0):
-        logs.written(folder, ranks, log_bytes, rank)
+        logs.written(folder, ranks, log_bytes, mixed, rank)
 
 
 def main() -> int:

@@ -22,6 +22,7 @@ ROWS = {
     "looks": "whether a rank moved between two observations",
     "lateness": "how much longer than its peers a rank worked in a slice of its time",
     "others": "a job or attempt that was left out of this analysis",
+    "unread_calls": "calls of one communicator in a log, counted and not read",
     "last_lines": "of a dataset: the last line of a log above its first trouble",
     "notes": "what was damaged, skipped or assumed",
     "entries": "a call of a dump: the fields of its own",

@@ -28,6 +28,9 @@ FAILING = ("culprit", "victim", "either")
 TROUBLED = (*FAILING, "agent")
 # backends that also set `retired` on a call that they abort
 ABORTS_RETIRE = ("nccl", "ncclx", "rccl", "rcclx", "mccl", "hccl", "xccl")
+# NCCL's calls between two ranks. They pair up in any order, so that the two sides share
+# no number
+NCCL_P2P = ("Send", "Recv", "PutSignal", "Signal", "WaitSignal")
 
 TIME = pl.Datetime("ns", "UTC")
 CITE: Schema = {"source": pl.String(), "line": pl.Int64()}
@@ -254,6 +257,14 @@ SCHEMAS: dict[str, Schema] = {
         "first_step": pl.Int64(),
         "step": pl.Int64(),
         "text": pl.String(),
+        **CITE,
+    },
+    # NCCL's calls in one communicator that a log has from line `first` to above `line`,
+    # which are counted and not read; `numbered` are those that are no P2P
+    "unread_calls": {
+        "first": pl.Int64(),
+        "calls": pl.Int64(),
+        "numbered": pl.Int64(),
         **CITE,
     },
     # of a dataset: the last line with text of a log above the line `end`, its first

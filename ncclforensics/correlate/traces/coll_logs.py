@@ -19,14 +19,12 @@ from ncclforensics.correlate.traces import communicators
 from ncclforensics.correlate.traces.communicators import PROCESS
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
-from ncclforensics.model.tables import CITE
+from ncclforensics.model.tables import CITE, NCCL_P2P
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MESSAGE = "nccl.coll"
-# P2P calls pair up in any order, so the two sides share no number
-P2P = ("Send", "Recv", "PutSignal", "Signal", "WaitSignal")
 DTYPES = (
     *("int8", "uint8", "int32", "uint32", "int64", "uint64"),
     *("float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2"),
@@ -83,22 +81,26 @@ def with_calls(frames: Frames) -> Frames:
 def _calls(frames: Frames, known: pl.DataFrame, owners: pl.DataFrame) -> pl.DataFrame:
     """Return the COLL lines with `key comm_rank nranks rank` and `seq` from 1.
 
-    `seq` is null on P2P calls, which are not numbered. If two files hold the lines of
+    `seq` is null on P2P calls, which are not numbered. `unread` counts the calls of the
+    member that are left out above a line, `reused` tells that the pointer was given to
+    another communicator among them. If two files hold the lines of
     one process (a rank's own, and the launcher's), the fuller file is taken.
     """
     lines = frames.message(MESSAGE)
     joined = communicators.named(lines, known).drop_nulls("key")
     member = ["key", "comm_rank"]
     joined = joined.filter(pl.col("nranks") > 1).drop("rank")
+    joined = _with_unread(frames, joined, known)
     fullest = (
         joined.group_by(*member, *PROCESS, maintain_order=True)
-        .len()
+        .agg((pl.len() + pl.col("unread").sum()).alias("len"))
         .sort("len", descending=True, maintain_order=True)
         .unique([*member, "host", "pid"], keep="first", maintain_order=True)
         .select(*member, *PROCESS)
     )
     kept = joined.join(fullest, on=[*member, *PROCESS], how="semi")
-    numbered = ~pl.col("op").is_in(P2P)
+    numbered = ~pl.col("op").is_in(NCCL_P2P)
+    place = (numbered + pl.col("unread_numbered")).cum_sum()
     return (
         kept.join(
             owners.select(*member, *PROCESS, "rank"),
@@ -109,10 +111,31 @@ def _calls(frames: Frames, known: pl.DataFrame, owners: pl.DataFrame) -> pl.Data
         .sort("key", "source", "line", maintain_order=True)
         .with_columns(
             pl.when(numbered)
-            .then(numbered.cum_sum().over(*member, *PROCESS))
+            .then(place.over(*member, *PROCESS))
             .cast(pl.Int64)
             .alias("seq")
         )
+    )
+
+
+def _with_unread(
+    frames: Frames, calls: pl.DataFrame, known: pl.DataFrame
+) -> pl.DataFrame:
+    """Add `unread unread_numbered reused` to calls, as `_calls` has them."""
+    counts = frames["unread_calls"].select(
+        *CITE, "first", unread="calls", unread_numbered="numbered"
+    )
+    whole = calls.join(counts, on=[*CITE], how="left", maintain_order="left")
+    counted = whole.drop_nulls("first")
+    above = counted.select(*PROCESS, "comm", "key", at="line", line="first")
+    before = communicators.named(above.rename({"key": "now"}), known)
+    reused = before.filter(pl.col("key").ne_missing(pl.col("now")))
+    reused = reused.select(*PROCESS, line="at", reused=pl.lit(True))
+    return whole.join(
+        reused, on=[*PROCESS, "line"], how="left", maintain_order="left"
+    ).with_columns(
+        pl.col("unread", "unread_numbered").fill_null(0),
+        pl.col("reused").fill_null(False),
     )
 
 
@@ -132,6 +155,8 @@ def _doubts(
     there = own.filter(pl.col("comm_rank").is_in(lines["comm_rank"].unique().implode()))
     if not there["joined"].all() or there["began"].n_unique() > 1:
         return "lines of the log are missing", 0
+    if lines["reused"].any():
+        return "its pointer was used again among lines that are not read", 0
     counted = _counts(frames, lines)
     sure = counted["unbroken"].all() or _alike(lines)
     if not sure:
@@ -192,9 +217,10 @@ def _counts(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
     step = pl.col("op_count").diff()
     by_member = lines.group_by("rank", "comm", *PROCESS, maintain_order=True).agg(
         pl.col("seq").max().fill_null(0).alias("calls"),
-        ((pl.col("op_count").first() == 0) & step.is_between(0, 1).all()).alias(
-            "unbroken"
-        ),
+        (
+            (pl.col("op_count").first() == 0)
+            & step.is_between(0, 1 + pl.col("unread")).all()
+        ).alias("unbroken"),
         (pl.col("op_count").n_unique() == pl.len()).alias("moving"),
         pl.col("line").max(),
     )

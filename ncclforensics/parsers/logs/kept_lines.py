@@ -24,7 +24,7 @@ class Kept:
     recognised; the others are context below them. `count` is the number of lines read;
     `whole` whether the last one ends with a newline; `trouble` why reading stopped
     early; `sha256` that of the file, if it was hashed while reading; `remarks` what
-    else its notes say.
+    else its notes say; `unread` the calls that are counted and not read.
     """
 
     lines: list[pl.DataFrame] = field(default_factory=list)
@@ -41,6 +41,7 @@ class Kept:
     left_out: Counter[str] = field(default_factory=Counter)
     sha256: str | None = None
     remarks: list[str] = field(default_factory=list)
+    unread: list[pl.DataFrame] = field(default_factory=list)
 
     def met(self, block: Block) -> None:
         """Count a block's lines and record what is wrong with them."""
@@ -93,6 +94,8 @@ def numbered(parts: Iterable[Kept]) -> Kept:
             log.first_bad = part.first_bad + log.count
         log.long |= {line + log.count for line in part.long}
         log.cut |= {line + log.count for line in part.cut}
+        at = pl.col("line", "first") + log.count
+        log.unread += [calls.with_columns(at) for calls in part.unread]
         log.left_out.update(part.left_out)
         log.in_pieces |= part.in_pieces
         log.trouble = log.trouble or part.trouble

@@ -334,8 +334,15 @@ def _told(log: _Log) -> Frames:
             "notes": tables.rows("notes", noted),
             "sources": tables.rows("sources", [row]),
             **({} if ends is None else {"events": ends}),
+            **({"unread_calls": _unread(log)} if kept.unread else {}),
         }
     )
+
+
+def _unread(log: _Log) -> pl.DataFrame:
+    source = pl.lit(log.source.name).alias("source")
+    counts = pl.concat(log.kept.unread).with_columns(source)
+    return tables.conform("unread_calls", counts)
 
 
 def placed(frames: Frames, sources: Sequence[Source]) -> Frames:

@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING, BinaryIO
 import polars as pl
 
 from ncclforensics.parsers.logs import broken_lines, long_lines, pastes
+from ncclforensics.parsers.logs.call_counting import CallCounting
 from ncclforensics.parsers.logs.kept_lines import Kept
 from ncclforensics.parsers.logs.lines import blocks, decoded, utf8
-from ncclforensics.parsers.logs.needles import places
+from ncclforensics.parsers.logs.routine_lines import Routine
 from ncclforensics.parsers.logs.search_terms import WRAPPED
+from ncclforensics.parsers.logs.thinning import Thinning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ncclforensics.parsers.logs.lines import Block
     from ncclforensics.parsers.logs.search_terms import Search
@@ -49,36 +51,6 @@ HEAD_BYTES = 1 << 18  # of a log, to detect what it went through before it was p
 HEADS = 16  # that are remembered: a pasted log is judged, read, and asked for its end
 
 
-@dataclass(frozen=True, slots=True)
-class Routine:
-    """Where the routine messages of a block are; `needles` are those it holds."""
-
-    block: Block
-    needles: Sequence[bytes]
-
-    def rows(self, end: int) -> pl.Series:
-        """Return the rows before row `end` that hold one, sorted."""
-        data = self.block.data[: self.block.begin(end)]
-        at = [at for needle in self.needles for at in places(data, needle)]
-        return self.block.rows_of(at).unique().sort()
-
-    def before(self, row: int, start: int) -> list[int]:
-        """Return the last such row before `row` and not before `start`, or nothing."""
-        if not self.needles:
-            return []
-        start, end = self.block.begin(max(start, 0)), self.block.begin(row)
-        at = max(self.block.data.rfind(needle, start, end) for needle in self.needles)
-        return [] if at < 0 else self.block.rows_of([at]).to_list()
-
-    def after(self, row: int) -> list[int]:
-        """Return the first such row from `row` on, or nothing."""
-        if not self.needles:
-            return []
-        start = self.block.begin(row)
-        found = {self.block.data.find(needle, start) for needle in self.needles} - {-1}
-        return self.block.rows_of([min(found)]).to_list() if found else []
-
-
 class InPiecesError(Exception):
     """The lines of this log were split, and have to be joined first."""
 
@@ -99,6 +71,8 @@ class Scan:
     # samples of what a limit drops: number and text of a line
     _of_steps: dict[int, str] = field(default_factory=dict)
     _of_tags: dict[int, str] = field(default_factory=dict)
+    _thinning: Thinning = field(default_factory=Thinning)
+    _calls: CallCounting = field(default_factory=CallCounting)
 
     def feed(self, block: Block) -> None:
         """Scan the next block of the span; raises InPiecesError if lines were split."""
@@ -147,6 +121,9 @@ class Scan:
             _table(self._of_tags).filter(self.search.is_tag),
         ]
         parts += [] if self._beyond is None else [self._beyond]
+        calls, unread = self._calls.done()
+        parts.append(calls)
+        self.kept.unread += [unread] if unread.height else []
         if (more := pl.concat(parts)).height:
             self.kept.add(more)
         return self.kept
@@ -179,7 +156,13 @@ class Scan:
             return NONE
         hits = pl.DataFrame({"row": block.rows_of(at), "needle": which}, schema=HITS)
         hits = hits.sort("row", maintain_order=True)
-        return self._tags_apart(block, self._without_marks(block, hits))
+        hits = self._without_marks(block, hits)
+        search, thinning = self.search, self._thinning
+        hits = self._chosen(block, hits, search.counted, self._calls.first)
+        hits = self._chosen(
+            block, hits, search.thinned, lambda lines: thinning.chosen(lines["raw"])
+        )
+        return self._tags_apart(block, hits)
 
     def _beyond_limit(
         self, block: Block, number: int, places: Sequence[int], most: int
@@ -225,6 +208,28 @@ class Scan:
         if broken_lines.in_pieces(marked["raw"]):
             raise InPiecesError
         return hits.filter(~marks)
+
+    def _chosen(
+        self,
+        block: Block,
+        hits: pl.DataFrame,
+        needles: frozenset[int],
+        choose: Callable[[pl.DataFrame], pl.Series],
+    ) -> pl.DataFrame:
+        """Drop lines with one of `needles` that are not chosen, unless they are loud.
+
+        `choose` gets those lines, `line raw`, and returns which to keep, Boolean.
+        """
+        of_these = hits["needle"].is_in(needles)
+        if not of_these.any():
+            return hits
+        rows = hits["row"].filter(of_these).unique().sort()
+        dropped = rows.filter(~choose(block.pick(rows)))
+        goes = hits["row"].is_in(dropped.implode())
+        less = hits["needle"].filter(goes & of_these).value_counts()
+        for number, many in less.iter_rows():
+            self.kept.left_out[self.search.needles[number].decode()] += many
+        return hits.filter(~goes | self.search.loud.gather(hits["needle"]))
 
     def _tags_apart(self, block: Block, hits: pl.DataFrame) -> pl.DataFrame:
         """Keep, of lines that hold nothing but a tag, a few of each tag.

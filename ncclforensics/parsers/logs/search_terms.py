@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 WRAPPED = 4  # lines that one wrapped message may span
 QUIET_LINES = 8192
 PACED_LINES = 512  # with the time of a step; far more than a judgement on them needs
-OF_RANKS = "timers.step"  # compared rank with rank in the same steps: all are kept
-COUNTED = {": opCount ": 131_072}  # calls are counted, so more of them are kept
+OF_RANKS = "timers.step"  # compared rank with rank in the same steps: see `thinning`
+CALLS = "nccl.coll"  # are counted: see `call_counting`
 TAGGED_LINES = 4096  # looked at
 LOUD_LINES = 32_768  # every rank of a very large job prints a few
 
@@ -44,8 +44,9 @@ class Search:
     these. Per needle, `reach` is how many lines, from its own on, may belong to its
     message; `loud` whether its message may be non-neutral; `most` how many lines with
     it are kept per span. Beyond that a `sampled` one leaves a sample. Most lines with a
-    `vague` needle hold no message, so dropping them leaves no note. `tags` are needles
-    of nothing but tags; `is_tag` and `tag` say whether a line holds one, and which.
+    `vague` needle hold no message, so dropping them leaves no note. `thinned` are those
+    of OF_RANKS, `counted` those of CALLS. `tags` are needles of nothing but tags;
+    `is_tag` and `tag` say whether a line holds one, and which.
     """
 
     messages: Sequence[Message]
@@ -58,6 +59,8 @@ class Search:
     most: Sequence[int]
     sampled: frozenset[int]
     vague: frozenset[int]
+    thinned: frozenset[int]
+    counted: frozenset[int]
     tags: frozenset[int]
     is_tag: pl.Expr
     tag: pl.Expr
@@ -71,15 +74,15 @@ def search() -> Search:
     loud = set(grammar.needles(m for m in messages if m.role != "neutral" or m.inner))
     telling = (m for m in messages if not m.fallback or m.role != "neutral")
     paced = grammar.needles(m for m in messages if m.paced)
+    calls = grammar.needles(m for m in messages if m.id == CALLS)
+    of_ranks = grammar.needles(m for m in messages if m.id == OF_RANKS)
     tags = [m for m in messages if m.tag]
     only_tags = {*grammar.needles(tags)}.difference(
         grammar.needles(m for m in messages if not m.tag)
     )
     most = dict.fromkeys(only_tags, TAGGED_LINES) | dict.fromkeys(loud, LOUD_LINES)
-    most |= dict.fromkeys(paced, PACED_LINES) | COUNTED
-    most |= dict.fromkeys(
-        grammar.needles(m for m in messages if m.id == OF_RANKS), QUIET_LINES
-    )
+    most |= dict.fromkeys(paced, PACED_LINES)
+    most |= dict.fromkeys([*of_ranks, *calls], sys.maxsize)
     reach = dict.fromkeys(needles, WRAPPED)
     for message in messages:
         for needle in message.needles:
@@ -102,6 +105,8 @@ def search() -> Search:
         [*(most.get(n, QUIET_LINES) for n in needles), *(sys.maxsize for _ in MARKS)],
         numbers([*paced, *only_tags]),
         numbers({*needles}.difference(grammar.needles(telling))),
+        numbers(of_ranks),
+        numbers(calls),
         numbers(only_tags),
         *grammar.tag(pl.col("raw").str.replace_all(ANSI, ""), tags),
     )

@@ -1,0 +1,45 @@
+"""Where the messages are that a healthy job prints all the time: step counters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ncclforensics.parsers.logs.needles import places
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars as pl
+
+    from ncclforensics.parsers.logs.lines import Block
+
+
+@dataclass(frozen=True, slots=True)
+class Routine:
+    """Where the routine messages of a block are; `needles` are those it holds."""
+
+    block: Block
+    needles: Sequence[bytes]
+
+    def rows(self, end: int) -> pl.Series:
+        """Return the rows before row `end` that hold one, sorted."""
+        data = self.block.data[: self.block.begin(end)]
+        at = [at for needle in self.needles for at in places(data, needle)]
+        return self.block.rows_of(at).unique().sort()
+
+    def before(self, row: int, start: int) -> list[int]:
+        """Return the last such row before `row` and not before `start`, or nothing."""
+        if not self.needles:
+            return []
+        start, end = self.block.begin(max(start, 0)), self.block.begin(row)
+        at = max(self.block.data.rfind(needle, start, end) for needle in self.needles)
+        return [] if at < 0 else self.block.rows_of([at]).to_list()
+
+    def after(self, row: int) -> list[int]:
+        """Return the first such row from `row` on, or nothing."""
+        if not self.needles:
+            return []
+        start = self.block.begin(row)
+        found = {self.block.data.find(needle, start) for needle in self.needles} - {-1}
+        return self.block.rows_of([min(found)]).to_list() if found else []
