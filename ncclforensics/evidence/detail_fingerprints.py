@@ -1,9 +1,9 @@
 """What torch's own check of calls prints under TORCH_DISTRIBUTED_DEBUG=DETAIL.
 
 Each line holds the fingerprint of the printer's call and of a peer's that differs from
-it. The printer's own is reliable, the peer's only if it could be decoded. Torch compares
-with the members in order and stops at the first that differs (`verify_tensors` in
-ProcessGroupWrapper.cpp): all that come before it made the printer's call.
+it. The printer's own is reliable, the peer's only if it could be decoded. Torch
+compares with the members in order and stops at the first that differs (`verify_tensors`
+in ProcessGroupWrapper.cpp): all that come before it made the printer's call.
 """
 
 from __future__ import annotations
