@@ -1,5 +1,7 @@
 """collective-mismatch from text alone: DETAIL's fingerprints and watchdogs' OpTypes."""
 
+from log_lines import init
+
 FINGERPRINT = (
     "CollectiveFingerPrint(OpType={op}, TensorShape=[20, 10], TensorDtypes=Float,\n"
     "TensorDeviceTypes=TensorOptions(dtype=float (default), device=cpu,\n"
@@ -52,6 +54,39 @@ def test_a_fingerprint_wrapped_over_lines_and_without_a_number(analyzed):
     found = verdict(analyzed({"job.log": text}))
     # who is odd of a rank and its first unlike peer one line does not tell
     assert found == ("failure", "collective-mismatch", ())
+
+
+def differs(rank, op, peer, other):
+    """Return what DETAIL prints on a rank: its call, and the first one that differs."""
+    call = "CollectiveFingerPrint(SequenceNumber=7, OpType={}, TensorShape=[4])"
+    return (
+        "RuntimeError: Detected mismatch between collectives on ranks. Rank "
+        f"{rank} is running collective: {call.format(op)}, but Rank {peer} is running "
+        f"collective: {call.format(other)}.Collectives differ in the following aspects: "
+        f"\t Op type: {op}vs {other}\n"
+    )
+
+
+def test_whoever_comes_before_the_first_that_differs_made_the_same_call(analyzed):
+    """Torch compares with rank 0, 1, 2, ... and stops; two of eight ranks printed."""
+    log = differs(0, "ALLREDUCE", 6, "ALLGATHER") + differs(
+        6, "ALLGATHER", 0, "ALLREDUCE"
+    )
+    assert verdict(analyzed({"job.log": log})) == (
+        "failure",
+        "collective-mismatch",
+        (6,),
+    )
+
+
+def test_of_those_behind_the_first_that_differs_nothing_is_known(analyzed):
+    logs = {
+        "rank0.log": differs(0, "ALLREDUCE", 1, "ALLGATHER"),
+        "rank1.log": differs(1, "ALLGATHER", 0, "ALLREDUCE"),
+        "rank2.log": "step 7 loss 2.5\n",
+    }
+    logs = {n: init(int(n[4]), 3, pid=500 + int(n[4])) + t for n, t in logs.items()}
+    assert verdict(analyzed(logs)) == ("failure", "collective-mismatch", ())
 
 
 def test_a_barrier_whose_counts_alone_differ_is_torchs_own_flaw(analyzed):

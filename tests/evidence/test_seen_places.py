@@ -252,6 +252,19 @@ def test_a_host_may_spin_for_a_result_of_its_gpu_in_code_of_torch(
     assert (analysis.ranked.outcome == "no-failure") == (not named)
 
 
+@pytest.mark.parametrize(("ranks", "named"), [(16, [15]), (6, [])])
+def test_so_many_at_one_line_wait_whether_or_not_their_hosts_spin(
+    analyzed, ranks, named
+):
+    files = {
+        name: text.replace("(idle)", "(active)") if name != "spy_15.txt" else text
+        for name, text in idle(*[40] * (ranks - 1), 52).items()
+    }
+    ranked = analyzed(files).ranked
+    assert [s.rank for s in ranked.suspects] == named
+    assert ranked.verdict is None or ranked.verdict.confidence == "possible"
+
+
 COMPILES = (
     "    Popen.wait (subprocess.py:1264)\n    compile_kernel (kernels.py:19)\n"
     "    step (train.py:40)\n"

@@ -28,6 +28,8 @@ FEWEST, MOST = (
     3,
     2 / 3,
 )  # ranks, and their share, that stand at one line because they wait
+# ranks at one line: if each passes half of its time there, by chance in one of 256 looks
+CROWD = 9
 SCHEMA = pl.Schema(
     {
         "rank": pl.Int64(),
@@ -165,13 +167,17 @@ def looked(frames: Frames) -> pl.DataFrame:
     seen = process_stacks.looks(frames)
     who = ("rank", "host", "pid", "t", "op", "is_active")
     leaves = code_places.may_be_in_cpp().alias("in_cpp")
-    told = _told(seen, *(pl.col(c).first() for c in who), leaves)
-    # calls made in C++ leave no frame: a line at which most ranks stand is one, idle
-    # or not, as a host may spin while it reads a result of its GPU
+    spins = code_places.in_torch_itself().alias("spins")
+    told = _told(seen, *(pl.col(c).first() for c in who), leaves, spins)
+    # calls made in C++ leave no frame: a line at which most ranks stand idle is one, or
+    # at which torch reads a result of their GPUs, for which a host may spin; so is one
+    # at which so many run that chance does not explain it
     many = pl.col("rank").n_unique().over(SITE)
     most = (many >= FEWEST) & (many >= MOST * pl.col("rank").n_unique())
+    idle = pl.col("spins") | ~pl.col("is_active").fill_null(True) | (many >= CROWD)
+    idle &= pl.col("in_cpp")
     return told.with_columns(
-        (most & pl.col("in_cpp") & pl.col("file").is_not_null()).alias("calls_cpp")
+        (most & idle & pl.col("file").is_not_null()).alias("calls_cpp")
     ).with_columns(pl.col("synchronizes") | pl.col("calls_cpp"))
 
 
