@@ -234,6 +234,27 @@ def test_one_look_at_a_slow_rank_leaves_the_verdict_as_it_is(tmp_path):
     )
 
 
+SPIED = (
+    "Process {0}: python train.py\nPython v3.11.7 (/usr/bin/python3.11)\n\n"
+    'Thread {0} (idle): "MainThread"\n    {1}\n    <module> (train.py:99)\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("kernel_says", "named"), [("", "missing-rank"), (STALL, "storage-stall")]
+)
+def test_without_any_failure_a_silent_server_makes_one_look_possible(
+    analyzed, kernel_says, named
+):
+    """Only stacks were taken of the job, and the list of its processes."""
+    waits = "all_reduce (torch/distributed/distributed_c10d.py:3252)"
+    at = [waits, "read (shards.py:88)", waits, waits]
+    files = {f"spy_{r}.txt": SPIED.format(500 + r, stack) for r, stack in enumerate(at)}
+    files |= {"ps.txt": STANDS, "dmesg.txt": kernel_says}
+    found = analyzed(files).ranked.verdict
+    assert (found.slug, found.ranks, found.confidence) == (named, (1,), "possible")
+
+
 def test_an_eviction_alone_is_likely_and_a_silence_is_not(analyzed):
     for what, confidence in (("lustre evicts", "likely"), ("lustre", "possible")):
         analysis = analyzed({"dmesg.txt": f"[ 1843.305512] {SILENT[what]}\n"})

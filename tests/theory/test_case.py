@@ -66,3 +66,13 @@ def test_a_host_or_a_pair_that_failed_as_a_whole_counts_as_one():
     assert found.units([2, 3]) == (1, 1)  # a pair
     assert found.units([0, 3]) == (2, 0)
     assert found.units([0]) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "whole"), [("xxxyyyzz", True), ("xxyyyyzz", False), ("xxxyyyz.", True)]
+)
+def test_a_host_known_in_part_is_whole_where_the_others_are_equal_blocks(hosts, whole):
+    """Nothing shows rank 8, and launchers number ranks host by host."""
+    known = [None if host == "." else host for host in hosts]
+    found = case([WAITS] * 8, unseen=[8], hosts=[*known, None])
+    assert found.units([6, 7, 8]) == ((1, 2) if whole else (2, 1))

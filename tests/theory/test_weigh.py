@@ -3,6 +3,8 @@
 import pytest
 from standstills import STEP, all_but, case, frames, told
 
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames
 from ncclforensics.theory import story, weights
 from ncclforensics.theory.ends import End
 from ncclforensics.theory.story import Story
@@ -34,6 +36,15 @@ def test_without_proof_that_it_stands_nothing_is_more_than_possible(stands, sure
     assert told(ABSENT, stands=stands) == [("missing-rank", (2,), sure)]
 
 
+def test_a_job_whose_ranks_wait_for_each_other_in_collectives_does_not_run():
+    """In one that runs, all enter their groups in one order."""
+    crossed = [f"{HISTORY}abcd|W", f"{HISTORY}abcd|p", WAITS, WAITS]
+    for programs, may_run in ((crossed, False), (ABSENT, True)):
+        (end,) = weighed(frames(programs, stands=False)).ends
+        stories = {s.what for s in (end.story, *end.rivals)}
+        assert ("running" in stories) is may_run
+
+
 @pytest.mark.parametrize(
     ("sure", "named"),
     [
@@ -50,6 +61,16 @@ def test_several_ends_are_named_together_and_only_as_surely_as_the_least(sure, n
     ]
     found = Weighed(tuple(ends)).together("missing-rank")
     assert [(t.story.ranks[0], t.confidence) for t in found] == named
+
+
+@pytest.mark.parametrize(("rank", "blamed"), [(0, [("missing-rank", (1,))]), (1, [])])
+def test_absent_ranks_that_timed_out_wait_for_what_is_not_recorded(rank, blamed):
+    """As in a message that only its watchdog's line tells of."""
+    found = frames([f"{HISTORY}abcd|p", f"{HISTORY}abc"])
+    line = {"message": "c10d.watchdog.timeout", "rank": rank, "source": "x", "line": 1}
+    lines = {"c10d.watchdog.timeout": tables.rows("events", [line])}
+    ends = weighed(Frames(found.tables, lines)).ends
+    assert [(e.story.slug, e.story.ranks) for e in ends if e.confidence] == blamed
 
 
 def test_a_lost_rank_is_never_more_than_possible():

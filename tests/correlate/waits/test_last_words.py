@@ -92,6 +92,16 @@ def test_who_logs_work_when_all_others_have_given_up_did_not_wait(analyzed):
     assert any(s == "rank3.log" and "shard 36" in text for s, text in cited)
 
 
+def test_what_is_only_possible_does_not_keep_last_lines_from_being_read(analyzed):
+    """A network that may be slow is no cause of a stop."""
+    logs = timed(last=40, ended=41)
+    logs["rank0.log"] = (
+        "gpu0001:7:7 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.1<0>\n"
+        "gpu0001:7:7 [0] NCCL INFO Using network Socket\n"
+    ) + logs["rank0.log"]
+    assert named(analyzed(logs)) == ("straggler", (3,), "likely")
+
+
 HELD = (
     "[rank{0}]:[E820 {1}.000000001 ProcessGroupNCCL.cpp:2271] [PG ID 0 PG GUID 0"
     "(default_pg) Rank {0}]  failure detected by watchdog at work sequence id: 7 PG "

@@ -187,6 +187,25 @@ def test_a_barrier_names_who_did_not_come(frames):
     ]
 
 
+REACHED = (
+    "RuntimeError: Rank {} successfully reached monitoredBarrier, but received errors "
+    "while waiting for send/recv from rank 0. Please check rank 0 logs for faulty rank."
+)
+
+
+@pytest.mark.parametrize(("others", "absent"), [((1, 2), [3]), ((1, 2, 3), None)])
+def test_rank_0_of_a_barrier_failed_for_those_that_did_not_come(frames, others, absent):
+    """Its own output is lost, and its agent saw it end first, with code 1."""
+    logs = {
+        rank: raised(rank, REACHED.format(rank), op="monitored_barrier")
+        for rank in others
+    }
+    logs |= dict.fromkeys({1, 2, 3} - {*others}, STEP)
+    logs["agent.log"] = table((0, 1, 410), (1, 1, 411), (2, 1, 412))
+    rows = meetings(frames(logs)).to_dicts()
+    assert [row["absent"] for row in rows] == ([absent] if absent else [])
+
+
 def test_of_nothing_nothing_is_told():
     assert meetings(Frames()).is_empty()
     assert call_sites.stacks(Frames()).is_empty()
