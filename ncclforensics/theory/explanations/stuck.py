@@ -1,9 +1,9 @@
 """A call that every member made and nobody finishes: the network, or a GPU.
 
-If nothing lists the members, others may be missing; if all ranks that the evidence
-shows came, that is possible at most. Launchers number ranks host by host: where many
-hosts hold equal blocks of the ranks that came, without a gap, a host that nothing shows
-would have to be the last one, which is as unlikely as they are many.
+If nothing lists the members, others may be missing. Launchers number ranks host by
+host: where hosts hold equal blocks of the ranks that came, without a gap, a host that
+nothing shows would have to be the last one, which is as unlikely as they are many. Of
+few hosts it is possible at most that all came.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     elif unlisted and world.stated_size(case.frames) == len(call["waiting"]):
         members, unlisted = len(call["waiting"]), False
     unlisted |= members != len(call["waiting"])
-    doubt = unlisted or call["is_p2p"] or members < 2
-    sure = True
+    hosts = 0
     if unlisted and world.is_everyone(case.frames, call["waiting"]):
-        doubt = False
-        sure = host_blocks.many(case.frames, call["waiting"]) >= MANY_HOSTS
+        hosts = host_blocks.many(case.frames, call["waiting"])
+    doubt = call["is_p2p"] or (not hosts and (unlisted or members < 2))
+    sure = not unlisted or hosts >= MANY_HOSTS
     yield Story(
         "stuck-in-collective",
         (),
