@@ -68,7 +68,7 @@ SPREADS = True
 
 LINKS = ("system.mtu", "system.ip_json")
 EXCEEDED, PAIR = "system.mtu_exceeded", "nccl.ib.queue_pair"
-TOLD = (*LINKS, EXCEEDED, PAIR)
+FEWEST = 2  # hosts whose MTUs can be compared
 CHOSEN, DEVICES = "nccl.net.selected", "nccl.net.ib_using"
 USING = ("nccl.bootstrap.using", "nccl.net.socket_using")
 VERBS = 128  # ibv_mtu: 1 is 256 bytes, and each step doubles it
@@ -86,11 +86,13 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the hosts whose MTU differs from that of the others, in a failed job."""
     failed = bool(job.signs_of_failure(frames)) or awaited.hangs(frames)
     tried, lost = frames.message(EXCEEDED), ping_sizes.lost(frames)
-    if not lost.height and not any(frames.message(m).height for m in TOLD):
+    sizes = _sizes(frames)
+    seen, odd = _differing(sizes)
+    few = seen.is_empty() and sizes["host"].drop_nulls().n_unique() < FEWEST
+    if few and not lost.height and not tried.height:
         symptom = _by_symptom(frames) if failed else None
         yield symptom or NotChecked("mtu-mismatch", MISSING, NEXT_TIME)
         return
-    seen, odd = _differing(frames)
     tried = pl.concat([tried, lost], how="diagonal_relaxed")
     if not failed or (seen.is_empty() and tried.is_empty()):
         return
@@ -102,14 +104,15 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if seen.height:
         name = str(seen["interface"][0])
         each = seen.unique(["host", "mtu"], maintain_order=True)
-        told = [f"{h} {m}" for h, m in each.select("host", "mtu").sort("mtu").rows()]
+        each = each.select(pl.col("host").fill_null("a host"), "mtu").sort("mtu")
+        told = [f"{host} {mtu}" for host, mtu in each.rows()]
         what = f"MTUs of {name} differ: {common.some(told)}"
     elif lost.height:
         to, packet, passed = lost.select("peer", "packet", "passed").row(0)
         what = (
             f"packets of {packet:,} bytes to {to} get lost, those of {passed:,} arrive"
         )
-    others = [h for h in common.hosts(seen["host"]) if h not in hosts]
+    others = [h for h in common.hosts(seen["host"].drop_nulls()) if h not in hosts]
     tried_to = common.strings(lost["peer"])
     peer = quote(next(iter((*hosts, *others, *tried_to)), "PEER"))
     other = next((h for h in others if quote(h) != peer), "another host of the job")
@@ -173,9 +176,17 @@ def _links_of(name: str) -> tuple[str, ...]:
     )
 
 
-def _differing(frames: Frames) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the lines on the first interface whose MTUs differ, and the odd lines."""
-    lines = pl.concat([links(frames), _pairs(frames)]).drop_nulls(["host", "mtu"])
+def _sizes(frames: Frames) -> pl.DataFrame:
+    """Return the lines on MTUs of interfaces and devices, in SCHEMA."""
+    return pl.concat([links(frames), _pairs(frames)]).drop_nulls("mtu")
+
+
+def _differing(lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the lines on the first interface whose MTUs differ, and the odd lines.
+
+    `lines` are those of `_sizes`. An interface has one MTU: lines of unknown hosts that
+    differ are of several, and none of them is known to be odd.
+    """
     kinds = pl.col("mtu").n_unique().over("interface")
     differing = lines.filter(kinds > 1).sort("interface", "host", "source", "line")
     mine = differing.filter(pl.col("interface") == pl.col("interface").first())
@@ -183,7 +194,8 @@ def _differing(frames: Frames) -> tuple[pl.DataFrame, pl.DataFrame]:
         return mine, mine
     counts = mine.group_by("mtu").agg(pl.col("host").n_unique().alias("hosts"))
     most = counts.filter(pl.col("hosts") == pl.col("hosts").max())["mtu"]
-    odd = mine.filter(pl.col("mtu") != most[0]) if most.len() == 1 else mine.clear()
+    is_known = most.len() == 1 and not mine["host"].has_nulls()
+    odd = mine.filter(pl.col("mtu") != most[0]) if is_known else mine.clear()
     return mine, odd
 
 
@@ -203,11 +215,7 @@ def links(frames: Frames) -> pl.DataFrame:
     quoted = common.sentence('"ifname":"', name, '" … "mtu":', mtu)
     is_json = pl.col("message") == "system.ip_json"
     text = pl.when(is_json).then(quoted).otherwise("text").alias("text")
-    # `ip link` numbers its interfaces: that is no task of srun, nor its host
-    named = frames["sources"].drop_nulls("host")["source"].unique()
-    own = pl.col("task").is_null() | pl.col("source").is_in(named.implode())
-    host = pl.when(own).then("host")
-    lines = lines.with_columns(text, host.alias("host"))
+    lines = lines.with_columns(text)
     leads = ~pl.col("interface").str.contains(wrong_nic.LOCAL_ONLY)
     used = frames.message(*USING)
     if "interface" in used.columns:

@@ -61,16 +61,16 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         assert call is not None
         failing = common.collective(frames, call)
         large = first_large_call.first_large(frames, call)
-        many = f"all {len(call['waiting']):,}"
-        shown = f"{many} ranks that are shown" if told.story.what == "seen" else ""
+        who, each = f"all {len(call['waiting']):,} members", "Every member"
+        if told.story.what == "seen":
+            who = each = f"all {len(call['waiting']):,} ranks that are shown"
+        behind = wording.others_behind(frames, call["waiting"])
         yield wording.finding(
             frames,
             told,
-            f"{shown or f'{many} members'} are in "
-            f"{common.call_words(failing)}, and none finishes",
-            f"{shown.capitalize() or 'Every member'} made {common.call_words(failing)} "
-            f"and none finished it.{wording.others_behind(frames, call['waiting'])} That blames no "
-            f"rank.{f' {large.words}.' if large else ''}",
+            f"{who} are in {common.call_words(failing)}, and none finishes",
+            f"{each.capitalize()} made {common.call_words(failing)} and none finished "
+            f"it.{behind} That blames no rank.{f' {large.words}.' if large else ''}",
             (*REMEDY, *(first_large_call.PING if large else ())),
             (*wording.waiting(frames, call), *(large.evidence if large else ())),
         )

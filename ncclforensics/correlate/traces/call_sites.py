@@ -24,12 +24,9 @@ if TYPE_CHECKING:
 SITE = ("function", "file", "file_line")
 TRACEBACK, FAILED = "python.traceback", "c10d.watchdog.stack"
 SHOWN = (TRACEBACK, FAILED, *process_stacks.STACKS)
-FEWEST, MOST = (
-    3,
-    2 / 3,
-)  # ranks, and their share, that stand at one line because they wait
-# ranks at one line: if each passes half of its time there, by chance in one of 256 looks
-CROWD = 9
+# ranks, and their share, that stand at one line because they wait
+FEWEST, MOST = 3, 2 / 3
+CROWD = 9  # by chance in one of 256 looks, if each passes half of its time there
 SCHEMA = pl.Schema(
     {
         "rank": pl.Int64(),

@@ -68,8 +68,11 @@ def lines(frames: Frames) -> pl.DataFrame:
 
 
 def headed(frames: Frames) -> pl.DataFrame:
-    """Return `rank host pid source line` of processes whose heading names a rank."""
-    found = _numbered(frames) if frames.message(*HEADINGS).height else pl.DataFrame()
+    """Return `rank host pid source line` of processes whose rank is told with them.
+
+    By the heading above, or in front of each line.
+    """
+    found = _numbered(frames)
     columns = ("rank", "host", "pid", *CITE)
     if not {*columns} <= set(found.columns):
         return without_rows(SCHEMA).select(columns)

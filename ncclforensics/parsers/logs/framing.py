@@ -113,9 +113,11 @@ _TAG = ascii_only(
 )
 # Ray prints equal lines of several workers once
 REPEATED = r" \[repeated \d+x across cluster\](?: \(Ray deduplicates logs [^\n]*)?$"
-# Horovod's `3: [name, …]` is a rank with a list of tensors, not an srun label
+# Horovod's `3: [name, …]` is a rank with a list of tensors, not an srun label; the
+# interfaces of `ip` are numbered, `2: eth0: <BROADCAST,…>`
 _LISTED = ascii_only(
-    r"^ *\d{1,7}: \[[A-Za-z_][^\[\]\s]*(?:(?:, [^\[\]\s]+)+\]?|\])\s*$"
+    r"^ *\d{1,7}: (?:\[[A-Za-z_][^\[\]\s]*(?:(?:, [^\[\]\s]+)+\]?|\])\s*$"
+    r"|[^\s:@]{1,40}(?:@[^\s:]{1,40})?: <[A-Z0-9_,-]+> )"
 )
 # Quoted logs are indented. But an indented bare name or number is something else, and
 # so is the source line that a traceback quotes.

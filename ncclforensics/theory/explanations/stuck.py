@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ncclforensics.correlate.identity import host_blocks, world
 from ncclforensics.correlate.traces.progress import UNLISTED
+from ncclforensics.correlate.waits import line_calls
 from ncclforensics.theory import sides
 from ncclforensics.theory.story import Story
 
@@ -40,7 +41,9 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         members, unlisted = len(call["waiting"]), False
     unlisted |= members != len(call["waiting"])
     hosts = 0
-    if unlisted and world.is_everyone(case.frames, call["waiting"]):
+    # that ranks waited does not show that it was in one call
+    is_one = group != line_calls.SILENCE
+    if is_one and unlisted and world.is_everyone(case.frames, call["waiting"]):
         hosts = host_blocks.many(case.frames, call["waiting"])
     doubt = call["is_p2p"] or (not hosts and (unlisted or members < 2))
     sure = not unlisted or hosts >= MANY_HOSTS

@@ -22,7 +22,7 @@ Headings = dict[str, str]  # a heading -> what to put in front of the lines belo
 
 _NAME = r"([A-Za-z0-9_./][^\n<>=]{0,250}?)"
 _OF_TAIL = ascii_only(rf"^==> {_NAME} <==\s*$")
-_BY_HAND = ascii_only(rf"^[=#-]{{3,}} ?{_NAME}(?: ?[=#-]{{3,}})?\s*$")
+_BY_HAND = ascii_only(rf"^[=#-]{{2,}} ?{_NAME}(?: ?[=#-]{{2,}})?\s*$")
 MOST_WORDS = 2  # of a name that a person puts there
 # a command that runs in a pod or on a host, and shows what that prints
 _FLAGS = r"(?: +--?[a-z][\w-]*(?:=\S+)?| +-[nc] +[\w.-]+)*"
@@ -121,4 +121,5 @@ def _above_dumps(lines: pl.DataFrame) -> Headings:
     for heading, own in zip(headings, words, strict=True):
         fit = [p.fullmatch(word) for p in _PLACES for word in own if word not in shared]
         told[heading] = next((_at(m[1]) for m in fit if m), "")
-    return told
+    # what names no place, as the worker of a rank, stands below the last place
+    return {heading: place for heading, place in told.items() if place}
