@@ -44,16 +44,16 @@ def counts(
     `given` are node hours by host from the site's accounting.
     """
     where = within(span) if by in tallies.OF_JOBS else within(span) & tallies.FAILED
-    rows = store.rows("t", "class", "outcome", *tallies.READ[by], where=where)
-    named = tallies.named(rows, by)
-    table = tallies.tally(named, by)
+    found = store.rows("t", "class", "outcome", *tallies.READ[by], where=where)
+    rows = tallies.named(found, by)
     held: Exposure | None = None
+    jobs: pl.DataFrame | None = None
     if by in ("host", "gpu"):
         held = exposure.of_hosts(store, span, given, gpus=by == "gpu")
     elif by in tallies.OF_JOBS:
-        held = exposure.of_jobs(
-            named.rows.with_columns(named.text(pl.col("name")).alias("name"))
-        )
+        jobs = tallies.jobs(rows, by)
+        held = exposure.of_jobs(jobs)
+    table = tallies.tally(rows, by, jobs)
     events: dict[str, int] = dict(table.select("text", "events").iter_rows())
     marks: dict[str, Mark] = {}
     if held is not None:
@@ -65,13 +65,13 @@ def counts(
     )
     mine = pl.col("text").is_in([*only]) if only else pl.lit(True)
     shown = ordered.filter(mine).head(len(ordered) if most is None else most)
-    classes = tallies.classes(named, shown)
+    classes = tallies.classes(rows, shown)
     return Counts(
         tool=TOOL,
         by=by,
         since=rfc3339(span.since),
         until=rfc3339(span.until),
-        incidents=int(rows.select(tallies.FAILED.sum()).item()),
+        incidents=int(found.select(tallies.FAILED.sum()).item()),
         events=sum(events.values()),
         names=table.height,
         compared=0 if held is None else held.compared,
