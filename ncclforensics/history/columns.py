@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 TIME = pl.Datetime("ns", "UTC")
 ID = pl.UInt64()
-# a name that is told again and again is a number beside a list of texts, in the file and
+# a name that is told again and again: a number beside a list of texts, in the file and
 # in memory, so that millions are compared as numbers
 NAME = pl.Categorical()
 IDS = ("row", "id", "evidence", "same")

@@ -14,7 +14,6 @@ import polars as pl
 
 from ncclforensics import __version__
 from ncclforensics.history import columns, exposure, tallies
-from ncclforensics.history.exact import marked
 from ncclforensics.history.results import Count, Counts, Standing
 from ncclforensics.report.contract import Tool
 from ncclforensics.report.rfc3339 import rfc3339
@@ -22,11 +21,11 @@ from ncclforensics.report.rfc3339 import rfc3339
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from ncclforensics.correlate.runs.time_window import Span
-    from ncclforensics.history.exact import Mark
+    from ncclforensics.history.exact import Mark, Marks
     from ncclforensics.history.exposure import Exposure
     from ncclforensics.history.results import By
     from ncclforensics.history.store import Store
+    from ncclforensics.model.span import Span
 
 TOOL = Tool("ncclforensics", __version__)
 
@@ -55,11 +54,8 @@ def counts(
         held = exposure.of_jobs(jobs)
     table = tallies.tally(rows, by, jobs)
     events: dict[str, int] = dict(table.select("text", "events").iter_rows())
-    marks: dict[str, Mark] = {}
-    if held is not None:
-        marks = marked(events, held.chances(events), held.compared)
-    out = [name for name, mark in marks.items() if mark.stands_out]
-    first = pl.col("text").is_in(out)
+    marks = None if held is None else _marked(events, held)
+    first = pl.col("text").is_in([*marks.out] if marks else [])
     ordered = table.sort(
         *(first, "events", "incidents", "text"), descending=[True, True, True, False]
     )
@@ -80,6 +76,12 @@ def counts(
     )
 
 
+def _marked(events: Mapping[str, int], held: Exposure) -> Marks:
+    from ncclforensics.history.exact import marked  # numpy: where anybody is tested
+
+    return marked(events, held.chances(events), held.compared)
+
+
 def within(span: Span) -> pl.Expr:
     """Return the condition that `t` is in a span; no time is only in all of it."""
     found = pl.lit(True)
@@ -98,7 +100,7 @@ def naming(hosts: Iterable[str]) -> pl.Expr:
 def _row(
     row: Mapping[str, Any],
     classes: Mapping[Any, dict[str, int]],
-    marks: Mapping[str, Mark],
+    marks: Marks | None,
     held: Exposure | None,
 ) -> Count:
     name = row["text"]
@@ -113,7 +115,7 @@ def _row(
         headline=row.get("headline"),
         hours=None if hours is None else round(hours, 1),
         per_1000_hours=round(1000 * row["events"] / hours, 3) if hours else None,
-        standing=_standing(marks.get(name)),
+        standing=_standing(marks.of(name) if marks else None),
     )
 
 

@@ -20,9 +20,9 @@ from ncclforensics.history import columns
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ncclforensics.correlate.runs.time_window import Span
     from ncclforensics.history.results import Measure
     from ncclforensics.history.store import Store
+    from ncclforensics.model.span import Span
 
 REST = ""  # stands for the GPUs that no incident names
 ON = " GPU "  # between a host and the number or address of its GPU

@@ -67,7 +67,8 @@ def scan(path: Path, schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
     told = pl.scan_parquet(path, glob=False)
     there = told.collect_schema()
     return told.select(
-        pl.col(name) if there.get(name) == dtype
+        pl.col(name)
+        if there.get(name) == dtype
         else (pl.col(name) if name in there else pl.lit(None)).cast(dtype).alias(name)
         for name, dtype in schema.items()
     )

@@ -133,8 +133,10 @@ def jobs(rows: pl.DataFrame, by: By) -> pl.DataFrame:
     failed = A_FAILURE.fill_null(False).alias("failed")
     key = pl.struct("name", job.alias("job")).hash().alias("key")
     of_one = rows.select("name", key, failed).sort("key", "failed", descending=True)
-    counted = of_one.filter(_FIRST).group_by("name").agg(
-        pl.len().cast(pl.Float64).alias("jobs"), pl.sum("failed").alias("events")
+    counted = (
+        of_one.filter(_FIRST)
+        .group_by("name")
+        .agg(pl.len().cast(pl.Float64).alias("jobs"), pl.sum("failed").alias("events"))
     )
     hours = rows.group_by("name").agg(
         *map(pl.first, NAMED[by]), pl.sum("node_hours").alias("hours")
