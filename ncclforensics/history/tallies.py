@@ -115,13 +115,10 @@ def _events(rows: pl.DataFrame) -> pl.DataFrame:
         "name", "t", pl.struct("name", "same").hash().alias("key")
     )
     of_one = faults.sort("key", "t")
-    apart = pl.col("t").diff() >= pl.duration(seconds=ONE_EVENT_S)
-    fresh = of_one.filter(_FIRST | apart.fill_null(True))
+    day = pl.duration(seconds=ONE_EVENT_S)
+    apart = (pl.col("t").diff() >= day) | (pl.col("key") != pl.col("key").shift())
+    fresh = of_one.filter(apart.fill_null(True))
     return fresh.group_by("name").agg(pl.len().alias("events"))
-
-
-# of sorted rows, the first with its key
-_FIRST = (pl.col("key") != pl.col("key").shift()).fill_null(True)
 
 
 def jobs(rows: pl.DataFrame, by: By) -> pl.DataFrame:
@@ -131,17 +128,14 @@ def jobs(rows: pl.DataFrame, by: By) -> pl.DataFrame:
     """
     job = pl.when(pl.col("job").is_null()).then("row").otherwise(pl.col("job").hash())
     failed = A_FAILURE.fill_null(False).alias("failed")
-    key = pl.struct("name", job.alias("job")).hash().alias("key")
-    of_one = rows.select("name", key, failed).sort("key", "failed", descending=True)
-    counted = (
-        of_one.filter(_FIRST)
-        .group_by("name")
-        .agg(pl.len().cast(pl.Float64).alias("jobs"), pl.sum("failed").alias("events"))
+    told = rows.select("name", "node_hours", *NAMED[by], job.alias("job"), failed)
+    table = told.group_by("name").agg(
+        *map(pl.first, NAMED[by]),
+        pl.col("job").n_unique().cast(pl.Float64).alias("jobs"),
+        pl.col("job").filter("failed").n_unique().alias("events"),
+        pl.sum("node_hours").alias("hours"),
     )
-    hours = rows.group_by("name").agg(
-        *map(pl.first, NAMED[by]), pl.sum("node_hours").alias("hours")
-    )
-    return counted.join(hours, on="name").with_columns(_text(by))
+    return table.with_columns(_text(by))
 
 
 def classes(rows: pl.DataFrame, shown: pl.DataFrame) -> dict[Any, dict[str, int]]:
