@@ -140,10 +140,12 @@ def jobs(rows: pl.DataFrame, by: By) -> pl.DataFrame:
 
 def classes(rows: pl.DataFrame, shown: pl.DataFrame) -> dict[Any, dict[str, int]]:
     """Return by the text of names how many incidents of which class, most first."""
-    mine = rows.filter(FAILED & pl.col("name").is_in(shown["name"].implode()))
+    is_shown = pl.col("name").is_in(shown["name"].implode())
+    each = rows.filter(FAILED & is_shown).select("name", "class")
     table = (
-        mine.group_by("name", pl.col("class").cast(pl.String))
+        each.group_by(pl.all())
         .len()
+        .with_columns(pl.col("class").cast(pl.String))
         .join(shown.select("name", "text"), on="name")
         .sort("len", "class", descending=[True, False])
     )
