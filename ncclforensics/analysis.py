@@ -20,13 +20,14 @@ import polars as pl
 from ncclforensics import diagnosers
 from ncclforensics.correlate import correlate
 from ncclforensics.correlate.runs import interleaved_jobs, job, jobs, unknown_failures
-from ncclforensics.correlate.runs.time_window import ALWAYS, Span, within
+from ncclforensics.correlate.runs.time_window import within
 from ncclforensics.correlate.timing import process_motion
 from ncclforensics.correlate.waits import roll_call
 from ncclforensics.engine import answers, cache, dataset, excerpts, reading
 from ncclforensics.engine.interrupts import scratch_folder
 from ncclforensics.evidence import first_exits, ras_status, seen_places
 from ncclforensics.model.frames import Frames, join
+from ncclforensics.model.span import ALWAYS, Span
 from ncclforensics.parsers.logs import last_words, second_look
 from ncclforensics.report.build import build, other
 from ncclforensics.report.coverage import interrupted

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ncclforensics import analysis
-from ncclforensics.correlate.runs.time_window import between
 from ncclforensics.diagnosers import CLASSES
 from ncclforensics.diagnosers.choice import chosen
 from ncclforensics.model.frame_docs import described
+from ncclforensics.model.span import between
 from ncclforensics.model.tables import SCHEMAS
 from ncclforensics.report import bundle as papers
 from ncclforensics.report.formats.html import render_html

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
     from pathlib import Path
 
-    from ncclforensics.correlate.runs.time_window import Span
+    from ncclforensics.model.span import Span
 
 CLUSTER = "ncclforensics.cluster"
 
@@ -167,6 +167,6 @@ def classes(asked: Sequence[str]) -> frozenset[str]:
 
 def span(since: str | None, until: str | None) -> Span:
     """Parse --since and --until; UsageError on an invalid time or a wrong order."""
-    from ncclforensics.correlate.runs.time_window import between
+    from ncclforensics.model.span import between
 
     return between(since, until)

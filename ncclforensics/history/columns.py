@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 TIME = pl.Datetime("ns", "UTC")
 ID = pl.UInt64()
+# a name that is told again and again: a number beside a list of texts, in the file and
+# in memory, so that millions are compared as numbers
+NAME = pl.Categorical()
 IDS = ("row", "id", "evidence", "same")
 # `row` is the name that the record's own file has or had, `replaces` are the rows of
 # which this one is a later word (see `revisions`)
@@ -24,24 +27,24 @@ SCHEMA: dict[str, pl.DataType] = {
     "same": ID,
     "kept": TIME,
     "t": TIME,
-    "outcome": pl.String(),
-    "class": pl.String(),
-    "domain": pl.String(),
-    "confidence": pl.String(),
-    "restart": pl.String(),
+    "outcome": NAME,
+    "class": NAME,
+    "domain": NAME,
+    "confidence": NAME,
+    "restart": NAME,
     "headline": pl.String(),
     "call_site": pl.String(),
     "ranks": pl.String(),
-    "hosts": pl.List(pl.String()),
-    "devices": pl.List(pl.String()),
-    "nodes": pl.List(pl.String()),
+    "hosts": pl.List(NAME),
+    "devices": pl.List(NAME),
+    "nodes": pl.List(NAME),
     "world_size": pl.Int64(),
     "began": TIME,
     "ended": TIME,
     "gpu_hours": pl.Float64(),
     "job": pl.String(),
-    "user": pl.String(),
-    "image": pl.String(),
+    "user": NAME,
+    "image": NAME,
     "ticket": pl.String(),
     "path": pl.String(),
     "version": pl.String(),
@@ -52,7 +55,7 @@ SCHEMA: dict[str, pl.DataType] = {
 # in their faults if each host is as likely to be named, and GPUs on it at most
 HOURS: dict[str, pl.DataType] = {
     "week": pl.Date(),
-    "host": pl.String(),
+    "host": NAME,
     "analyses": pl.Int64(),
     "hours": pl.Float64(),
     "share": pl.Float64(),

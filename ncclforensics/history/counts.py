@@ -14,7 +14,6 @@ import polars as pl
 
 from ncclforensics import __version__
 from ncclforensics.history import columns, exposure, tallies
-from ncclforensics.history.exact import marked
 from ncclforensics.history.results import Count, Counts, Standing
 from ncclforensics.report.contract import Tool
 from ncclforensics.report.rfc3339 import rfc3339
@@ -22,11 +21,11 @@ from ncclforensics.report.rfc3339 import rfc3339
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from ncclforensics.correlate.runs.time_window import Span
-    from ncclforensics.history.exact import Mark
+    from ncclforensics.history.exact import Mark, Marks
     from ncclforensics.history.exposure import Exposure
     from ncclforensics.history.results import By
     from ncclforensics.history.store import Store
+    from ncclforensics.model.span import Span
 
 TOOL = Tool("ncclforensics", __version__)
 
@@ -44,40 +43,43 @@ def counts(
     `given` are node hours by host from the site's accounting.
     """
     where = within(span) if by in tallies.OF_JOBS else within(span) & tallies.FAILED
-    rows = store.rows("t", "class", "outcome", *tallies.READ[by], where=where)
-    named = tallies.named(rows, by)
-    table = tallies.tally(named, by)
+    found = store.rows("t", "class", "outcome", *tallies.READ[by], where=where)
+    rows = tallies.named(found, by)
     held: Exposure | None = None
+    jobs: pl.DataFrame | None = None
     if by in ("host", "gpu"):
         held = exposure.of_hosts(store, span, given, gpus=by == "gpu")
     elif by in tallies.OF_JOBS:
-        held = exposure.of_jobs(
-            named.rows.with_columns(named.text(pl.col("name")).alias("name"))
-        )
+        jobs = tallies.jobs(rows, by)
+        held = exposure.of_jobs(jobs)
+    table = tallies.tally(rows, by, jobs)
     events: dict[str, int] = dict(table.select("text", "events").iter_rows())
-    marks: dict[str, Mark] = {}
-    if held is not None:
-        marks = marked(events, held.chances(events), held.compared)
-    out = [name for name, mark in marks.items() if mark.stands_out]
-    first = pl.col("text").is_in(out)
+    marks = None if held is None else _marked(events, held)
+    first = pl.col("text").is_in([*marks.out] if marks else [])
     ordered = table.sort(
         *(first, "events", "incidents", "text"), descending=[True, True, True, False]
     )
     mine = pl.col("text").is_in([*only]) if only else pl.lit(True)
     shown = ordered.filter(mine).head(len(ordered) if most is None else most)
-    classes = tallies.classes(named, shown)
+    classes = tallies.classes(rows, shown)
     return Counts(
         tool=TOOL,
         by=by,
         since=rfc3339(span.since),
         until=rfc3339(span.until),
-        incidents=int(rows.select(tallies.FAILED.sum()).item()),
+        incidents=int(found.select(tallies.FAILED.sum()).item()),
         events=sum(events.values()),
         names=table.height,
         compared=0 if held is None else held.compared,
         measure=None if held is None else held.measure,
         rows=tuple(_row(r, classes, marks, held) for r in shown.iter_rows(named=True)),
     )
+
+
+def _marked(events: Mapping[str, int], held: Exposure) -> Marks:
+    from ncclforensics.history.exact import marked  # numpy: where anybody is tested
+
+    return marked(events, held.chances(events), held.compared)
 
 
 def within(span: Span) -> pl.Expr:
@@ -98,7 +100,7 @@ def naming(hosts: Iterable[str]) -> pl.Expr:
 def _row(
     row: Mapping[str, Any],
     classes: Mapping[Any, dict[str, int]],
-    marks: Mapping[str, Mark],
+    marks: Marks | None,
     held: Exposure | None,
 ) -> Count:
     name = row["text"]
@@ -113,7 +115,7 @@ def _row(
         headline=row.get("headline"),
         hours=None if hours is None else round(hours, 1),
         per_1000_hours=round(1000 * row["events"] / hours, 3) if hours else None,
-        standing=_standing(marks.get(name)),
+        standing=_standing(marks.of(name) if marks else None),
     )
 
 

@@ -12,6 +12,7 @@ among m - 1, until none stands out (the steps of Holm, Scand. J. Statist. 6, 197
 
 from __future__ import annotations
 
+import heapq
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -74,30 +75,61 @@ def upper_tail(count: int, total: int, share: float) -> float:
     return float(upper_tails(np.array([count]), total, np.array([share]))[0])
 
 
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Those who stand out, `out`, the most surprising first, and what the rest is of.
+
+    `total` events and `hours` are left without them, and `compared` to be compared.
+    """
+
+    counts: Mapping[str, int]
+    exposure: Mapping[str, float]
+    out: dict[str, Mark]
+    total: int
+    hours: float
+    compared: int
+
+    def of(self, key: str) -> Mark | None:
+        """Return a mark; None without events, or if its hours are not known."""
+        if key in self.out or not _is_known(key, self.counts, self.exposure):
+            return self.out.get(key)
+        share = self.exposure[key] / self.hours
+        tail = upper_tail(self.counts[key], self.total, share)
+        return Mark(self.total * share, tail, min(1.0, tail * self.compared), False)
+
+
 def marked(
     counts: Mapping[str, int], exposure: Mapping[str, float], many: int = 0
-) -> dict[str, Mark]:
-    """Return the mark of everybody with events, the most surprising first.
+) -> Marks:
+    """Return who stands out.
 
     `exposure` is the hours of all, also of those without events; who has none is left
     out, with its events. `many` is how many are compared, where that is more.
     """
-    known = {k: n for k, n in counts.items() if n > 0 and exposure.get(k, 0) > 0}
-    total, hours = sum(known.values()), math.fsum(exposure.values())
+    known = [key for key in counts if _is_known(key, counts, exposure)]
+    told = np.array([counts[key] for key in known])
+    total, hours = int(told.sum()), math.fsum(exposure.values())
     compared = max(many, sum(e > 0 for e in exposure.values()))
     shares = np.array([exposure[key] for key in known]) / hours if known else NOBODY
-    tails = upper_tails(np.array([*known.values()]), total, shares)
-    marks: dict[str, Mark] = {}
-    goes_on = compared > 1
-    for tail, key in sorted(zip(tails.tolist(), known, strict=True)):
+    tails = upper_tails(told, total, shares)
+    left = list(zip(tails.tolist(), known, strict=True))
+    heapq.heapify(left)  # few are taken out of many thousands
+    out: dict[str, Mark] = {}
+    while left and compared > 1:
+        _, key = heapq.heappop(left)
         share = exposure[key] / hours
-        if goes_on:
-            tail = upper_tail(known[key], total, share)
+        tail = upper_tail(counts[key], total, share)
         corrected = min(1.0, tail * compared)
-        goes_on = goes_on and corrected < ALPHA
-        marks[key] = Mark(total * share, tail, corrected, goes_on)
-        if goes_on:
-            total -= known[key]
-            hours -= exposure[key]
-            compared -= 1
-    return marks
+        if corrected >= ALPHA:
+            break
+        out[key] = Mark(total * share, tail, corrected, True)
+        total -= counts[key]
+        hours -= exposure[key]
+        compared -= 1
+    return Marks(counts, exposure, out, total, hours, compared)
+
+
+def _is_known(
+    key: str, counts: Mapping[str, int], exposure: Mapping[str, float]
+) -> bool:
+    return counts.get(key, 0) > 0 and exposure.get(key, 0) > 0

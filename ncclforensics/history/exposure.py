@@ -20,9 +20,9 @@ from ncclforensics.history import columns
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ncclforensics.correlate.runs.time_window import Span
     from ncclforensics.history.results import Measure
     from ncclforensics.history.store import Store
+    from ncclforensics.model.span import Span
 
 REST = ""  # stands for the GPUs that no incident names
 ON = " GPU "  # between a host and the number or address of its GPU
@@ -84,23 +84,10 @@ def of_hosts(
     return Exposure("hosts of the jobs", chance, hours, on if gpus else None)
 
 
-def of_jobs(rows: pl.DataFrame) -> Exposure:
-    """Return the exposure of users or images, `name`, from rows of all outcomes.
-
-    Attempts of one job are one chance; what has no job is a job of its own.
-    """
-    table = rows.group_by("name").agg(
-        jobs(pl.lit(True)).cast(pl.Float64).alias("jobs"),
-        pl.sum("node_hours").alias("hours"),
-    )
-    chance = dict(table.select("name", "jobs").iter_rows())
-    return Exposure("jobs", chance, dict(table.select("name", "hours").iter_rows()))
-
-
-def jobs(of: pl.Expr) -> pl.Expr:
-    """Return how many jobs the rows are of for which a condition holds."""
-    told = pl.col("job").filter(of)
-    return told.drop_nulls().n_unique() + told.null_count()
+def of_jobs(jobs: pl.DataFrame) -> Exposure:
+    """Return the exposure of users or images from their `jobs` and `hours`."""
+    chance = dict(jobs.select("text", "jobs").iter_rows())
+    return Exposure("jobs", chance, dict(jobs.select("text", "hours").iter_rows()))
 
 
 def _in_weeks(hours: pl.DataFrame, span: Span) -> pl.DataFrame:

@@ -14,8 +14,8 @@ from ncclforensics.report.rfc3339 import rfc3339
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ncclforensics.correlate.runs.time_window import Span
     from ncclforensics.history.store import Store
+    from ncclforensics.model.span import Span
 
 SHOWN = (
     *("t", "outcome", "class", "headline", "hosts", "devices", "ranks", "job", "user"),

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.correlate.runs.time_window import ALWAYS
 from ncclforensics.history.counts import counts
+from ncclforensics.model.span import ALWAYS
 from ncclforensics.report.formats.openmetrics import MOST, rendered
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import polars as pl
 from ncclforensics.history import columns, files, manifest, revisions
 from ncclforensics.history.limits import ABANDONED_S, GRACE_S, MOST_PARTS, PACK_AT
 from ncclforensics.history.manifest import LOG, NEW, PARTS, Manifest, Part
-from ncclforensics.history.store import damage_told, read_new, scans
+from ncclforensics.history.store import damage_told, read_new, scan, scans
 from ncclforensics.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -78,8 +78,11 @@ def write(root: Path, rows: pl.DataFrame, hours: pl.DataFrame) -> Part:
 
 
 def _read(root: Path, part: Part) -> tuple[pl.DataFrame, pl.DataFrame]:
-    rows, hours = (pl.read_parquet(root / PARTS / f, glob=False) for f in part.files)
-    return rows, hours
+    rows, hours = part.files
+    return (
+        scan(root / PARTS / rows, columns.SCHEMA).collect(),
+        scan(root / PARTS / hours, columns.HOURS).collect(),
+    )
 
 
 def _merged(root: Path, parts: tuple[Part, ...]) -> tuple[Part, ...]:

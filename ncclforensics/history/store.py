@@ -23,7 +23,7 @@ from ncclforensics.history.record import Record, record
 from ncclforensics.model.errors import UsageError, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 OURS = frozenset((NEW, PARTS, LOG, "key"))
@@ -52,22 +52,26 @@ class Store:
     def hours(self) -> pl.DataFrame:
         """Return how long each host was in analyzed jobs, by week (`columns.HOURS`)."""
         at = self.root / PARTS
-        read = [pl.read_parquet(at / part.hours, glob=False) for part in self.parts]
-        return pl.concat([*read, columns.hours(revisions.counted(self.new))])
+        read = [scan(at / part.hours, columns.HOURS) for part in self.parts]
+        new = columns.hours(revisions.counted(self.new))
+        return pl.concat([*read, new.lazy()]).collect()
 
 
 def scans(root: Path, parts: Sequence[Part]) -> list[pl.LazyFrame]:
-    """Return the records of each part, not read yet; of another release as well."""
-    return [
-        pl.scan_parquet(
-            root / PARTS / part.name,
-            glob=False,
-            schema=columns.SCHEMA,
-            missing_columns="insert",
-            extra_columns="ignore",
-        )
-        for part in parts
-    ]
+    """Return the records of each part, not read yet."""
+    return [scan(root / PARTS / part.name, columns.SCHEMA) for part in parts]
+
+
+def scan(path: Path, schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+    """Return a file as `schema` has it, not read yet; of another release as well."""
+    told = pl.scan_parquet(path, glob=False)
+    there = told.collect_schema()
+    return told.select(
+        pl.col(name)
+        if there.get(name) == dtype
+        else (pl.col(name) if name in there else pl.lit(None)).cast(dtype).alias(name)
+        for name, dtype in schema.items()
+    )
 
 
 @contextmanager

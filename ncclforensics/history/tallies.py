@@ -1,18 +1,16 @@
 """Tallies incidents by a name: how many, how many events, when, and of which classes.
 
-A million names as text are slow to compare, so each has a number here, and only what is
-counted gets its text back. The same failure again within a day is one event: jobs
-restart into the same fault.
+Names are compared by their numbers, and only what is counted gets its text back. The
+same failure again within a day is one event: jobs restart into the same fault.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.history import columns, exposure
+from ncclforensics.history import columns
 from ncclforensics.history.exposure import ON
 from ncclforensics.history.limits import ONE_EVENT_S
 
@@ -23,105 +21,92 @@ FAILED = pl.col("outcome") == "failure"
 # a time limit or a preemption is no failure of a job
 A_FAILURE = FAILED & (pl.col("domain") != "scheduler")
 OF_JOBS = ("user", "image")  # are held against all their jobs, also good ones
+# what an incident is counted under; a GPU is known by its host and its device
+NAMED: dict[By, tuple[str, ...]] = {
+    "host": ("hosts",),
+    "gpu": ("hosts", "devices"),
+    "class": ("class",),
+    "user": ("user",),
+    "image": ("image",),
+    "failure": ("same",),
+}
 # the columns that a tally reads beside the time, the class and the outcome
 READ: dict[By, tuple[str, ...]] = {
     "host": ("hosts", "domain", "same"),
     "gpu": ("hosts", "devices", "domain", "same"),
     "class": (),
-    "user": ("user", "job", "node_hours", "domain"),
-    "image": ("image", "job", "node_hours", "domain"),
+    "user": ("row", "user", "job", "node_hours", "domain"),
+    "image": ("row", "image", "job", "node_hours", "domain"),
     "failure": ("same", "headline"),
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
-    """Rows with a `name`, a number, for each name that an incident counts under.
+def named(rows: pl.DataFrame, by: By) -> pl.DataFrame:
+    """Return a row for each name that an incident is counted under.
 
-    `failed` are those of failures, `rows` all, where these are counted as well.
-    `texts` are the names of the numbers, None where the names are numbers. A GPU's is
-    that of its host times all `devices`, and that of the device.
+    `name` is the number of the name; the columns of NAMED have one value in each row.
     """
-
-    failed: pl.DataFrame
-    rows: pl.DataFrame
-    texts: pl.Series | None = None
-    devices: pl.Series | None = None
-
-    def text(self, name: pl.Expr) -> pl.Expr:
-        """Return the names as they are told."""
-        if self.texts is None:
-            return name
-        texts = pl.lit(self.texts)
-        if self.devices is None:
-            return texts.gather(name)
-        many = max(len(self.devices), 1)
-        device = pl.lit(self.devices).gather(name % many)
-        return pl.format("{}" + ON + "{}", texts.gather(name // many), device)
+    if by == "gpu":  # of several hosts nothing says whose the GPUs are
+        rows = rows.filter(pl.col("hosts").list.len() == 1)
+    for column in NAMED[by]:
+        rows = _each(rows, column)
+    numbers = [
+        pl.col(c) if c == "same" else pl.col(c).to_physical().cast(columns.ID)
+        for c in NAMED[by]
+    ]
+    name = numbers[0] if len(numbers) == 1 else numbers[0] * 2**32 + numbers[1]
+    return rows.with_columns(name.alias("name"))
 
 
-def named(rows: pl.DataFrame, by: By) -> Named:
-    """Return a row for each name that an incident is counted under."""
-    devices: pl.Series | None = None
-    match by:
-        case "host":
-            rows = _exploded(rows, "hosts")
-            number, texts = _numbered(rows["hosts"])
-        case "gpu":
-            # of several hosts nothing says whose the GPUs are
-            alone = rows.filter(pl.col("hosts").list.len() == 1)
-            rows = _exploded(_exploded(alone, "hosts"), "devices")
-            host, texts = _numbered(rows["hosts"])
-            device, devices = _numbered(rows["devices"])
-            number = host * max(len(devices), 1) + device
-        case "failure":
-            rows = rows.rename({"same": "name"}).drop_nulls("name")
-            return Named(rows, rows)
-        case _:
-            rows = rows.drop_nulls(by)
-            number, texts = _numbered(rows[by])
-    rows = rows.drop("hosts", "devices", strict=False)
-    if "job" in rows.columns:
-        job = pl.col("job")
-        rows = rows.with_columns(
-            pl.when(job.is_not_null()).then(job.hash()).alias("job")
-        )
-    rows = rows.with_columns(number.alias("name"))
-    failed = rows if by not in OF_JOBS else rows.filter(FAILED)
-    return Named(failed, rows, texts, devices)
+def _each(rows: pl.DataFrame, column: str) -> pl.DataFrame:
+    """Return a row for each value of a column; most lists have one: that is cheaper."""
+    if isinstance(rows.schema[column], pl.List):
+        many = pl.col(column).list.len()
+        several = rows.filter(many > 1).explode(column)
+        first = pl.col(column).list.first()
+        alone = rows if several.is_empty() else rows.filter(many == 1)
+        rows = pl.concat([alone.with_columns(first), several])
+    return rows.drop_nulls(column)
 
 
-def _exploded(rows: pl.DataFrame, name: str) -> pl.DataFrame:
-    """Return a row for each value of a list; most lists have one, which is cheaper."""
-    many = pl.col(name).list.len()
-    one = rows.filter(many == 1).with_columns(pl.col(name).list.first())
-    if one.height < rows.height:
-        one = pl.concat([one, rows.filter(many > 1).explode(name)])
-    return one.drop_nulls(name)
+def texts(by: By) -> pl.Expr:
+    """Return the text of a name, of the columns of NAMED; of a failure its number."""
+    if by == "gpu":
+        return pl.format("{}" + ON + "{}", "hosts", "devices")
+    name = pl.col(NAMED[by][0])
+    return name if by == "failure" else name.cast(pl.String)
 
 
-def _numbered(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Return a number for each text, null for null, and the texts by number."""
-    known = texts.drop_nulls().unique()
-    return texts.cast(pl.Enum(known)).to_physical().cast(pl.Int64), known
+def tally(
+    rows: pl.DataFrame, by: By, chances: pl.DataFrame | None = None
+) -> pl.DataFrame:
+    """Return for each name its incidents and events, the first and the last time.
 
-
-def tally(found: Named, by: By) -> pl.DataFrame:
-    """Return for each name its incidents and events, the first and the last time."""
-    rows = found.failed
-    told = [pl.first(c) for c in ("headline",) if c in rows.columns]
-    more = [exposure.jobs(A_FAILURE).alias("events")] if "job" in rows.columns else []
-    table = rows.group_by("name").agg(
+    `rows` are those of `named`. A user or an image has a job for an event: `chances`
+    are those of `jobs`.
+    """
+    failed = rows if chances is None else rows.filter(FAILED)
+    told = [c for c in (*NAMED[by], "headline") if c in rows.columns]
+    table = failed.group_by("name").agg(
         *(pl.len().alias("incidents"), pl.min("t").alias("first")),
-        *(pl.max("t").alias("last"), *told, *more),
+        *(pl.max("t").alias("last"), *map(pl.first, told)),
     )
-    if by in ("host", "gpu"):
-        table = table.join(_events(rows), on="name", how="left").with_columns(
-            pl.col("events").fill_null(0)
-        )
-    elif not more:
+    events = _events(rows) if by in ("host", "gpu") else chances
+    if events is None:
         table = table.with_columns(pl.col("incidents").alias("events"))
-    return table.with_columns(found.text(pl.col("name")).alias("text"))
+    else:
+        table = table.join(events.select("name", "events"), on="name", how="left")
+    return table.with_columns(pl.col("events").fill_null(0), _text(by))
+
+
+def _text(by: By) -> pl.Expr:
+    """Return the text of a name, of the columns of NAMED; of a failure its number."""
+    if by == "gpu":
+        told = pl.format("{}" + ON + "{}", "hosts", "devices")
+    else:
+        told = pl.col(NAMED[by][0])
+        told = told if by == "failure" else told.cast(pl.String)
+    return told.alias("text")
 
 
 def _events(rows: pl.DataFrame) -> pl.DataFrame:
@@ -136,15 +121,35 @@ def _events(rows: pl.DataFrame) -> pl.DataFrame:
     return fresh.group_by("name").agg(pl.len().alias("events"))
 
 
-def classes(found: Named, shown: pl.DataFrame) -> dict[Any, dict[str, int]]:
+def jobs(rows: pl.DataFrame, by: By) -> pl.DataFrame:
+    """Return for each name, and its `text`, its jobs, `events` that failed, and hours.
+
+    Attempts of one job are one chance; what has no job is a job of its own.
+    """
+    job = pl.when(pl.col("job").is_null()).then("row").otherwise(pl.col("job").hash())
+    failed = A_FAILURE.fill_null(False).alias("failed")
+    told = rows.select("name", "node_hours", *NAMED[by], job.alias("job"), failed)
+    table = told.group_by("name").agg(
+        *map(pl.first, NAMED[by]),
+        pl.col("job").n_unique().cast(pl.Float64).alias("jobs"),
+        pl.col("job").filter("failed").n_unique().alias("events"),
+        pl.sum("node_hours").alias("hours"),
+    )
+    return table.with_columns(_text(by))
+
+
+def classes(rows: pl.DataFrame, shown: pl.DataFrame) -> dict[Any, dict[str, int]]:
     """Return by the text of names how many incidents of which class, most first."""
-    mine = found.failed.join(shown.select("name", "text"), on="name")
-    told: dict[Any, dict[str, int]] = {}
+    is_shown = pl.col("name").is_in(shown["name"].implode())
+    each = rows.filter(FAILED & is_shown).select("name", "class")
     table = (
-        mine.group_by("text", "class")
+        each.group_by(pl.all())
         .len()
+        .with_columns(pl.col("class").cast(pl.String))
+        .join(shown.select("name", "text"), on="name")
         .sort("len", "class", descending=[True, False])
     )
-    for name, slug, number in table.iter_rows():
+    told: dict[Any, dict[str, int]] = {}
+    for name, slug, number in table.select("text", "class", "len").iter_rows():
         told.setdefault(name, {})[slug] = number
     return told

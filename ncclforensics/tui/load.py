@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from ncclforensics.analysis import Analysis
-    from ncclforensics.correlate.runs.time_window import Span
+    from ncclforensics.model.span import Span
     from ncclforensics.report.contract import Report
     from ncclforensics.report.late_ranks import LateRanks
     from ncclforensics.report.timeline.first_pass import Tick
@@ -139,7 +139,7 @@ def _known(request: Request, scratch: Path) -> answers.Again | None:
 def _analyzed(request: Request, scratch: Path, tick: Tick) -> Analysis:
     # importing parsers is slow, and a saved report does not need them
     from ncclforensics.analysis import analyze
-    from ncclforensics.correlate.runs.time_window import ALWAYS
+    from ncclforensics.model.span import ALWAYS
 
     def reading(done: int, whole: int) -> None:
         tick("reading files", done, whole)

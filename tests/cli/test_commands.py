@@ -18,9 +18,9 @@ from msgspec.structs import replace
 
 from ncclforensics import __version__
 from ncclforensics.cli import commands, console
-from ncclforensics.correlate.runs.time_window import Span
 from ncclforensics.engine.pool import Here, Pool
 from ncclforensics.model.errors import UsageError
+from ncclforensics.model.span import Span
 from ncclforensics.report.contract import (
     Culprits,
     Evidence,

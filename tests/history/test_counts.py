@@ -3,10 +3,10 @@
 import pytest
 
 from kept_incidents import DAY, START, incident
-from ncclforensics.correlate.runs.time_window import ALWAYS, Span
 from ncclforensics.history import accounting, columns, incidents, store
 from ncclforensics.history.counts import counts
 from ncclforensics.model.errors import UsageError
+from ncclforensics.model.span import ALWAYS, Span
 
 EIGHT = tuple(f"gpu{n:04}" for n in range(1, 9))
 

@@ -34,11 +34,9 @@ def test_three_of_sixty_three_nodes_stand_out_and_hide_nobody():
         f"gpu{n:02}": 1 for n in range(3, 40)
     }
     marks = marked(counts, hours)
-    assert [n for n, mark in marks.items() if mark.stands_out] == [
-        "gpu00",
-        "gpu01",
-        "gpu02",
-    ]
+    assert [*marks.out] == ["gpu00", "gpu01", "gpu02"]
+    # and the rest is held against what is left without them
+    assert marks.of("gpu03").expected == pytest.approx(37 / 60)
     # held against all that the worst one had, 12 of 279 would be no surprise
     assert upper_tail(12, 279, 1 / 63) * 63 > 0.01
 
@@ -46,23 +44,23 @@ def test_three_of_sixty_three_nodes_stand_out_and_hide_nobody():
 def test_two_faults_of_a_node_among_many_are_no_mark():
     counts = {f"gpu{n:04}": 1 for n in range(50)} | {"gpu0099": 2}
     marks = marked(counts, {f"gpu{n:04}": 1.0 for n in range(1000)})
-    assert not any(mark.stands_out for mark in marks.values())
+    assert marks.out == {}
+    assert marks.of("gpu0099").tail == pytest.approx(upper_tail(2, 52, 1 / 1000))
 
 
 def test_who_worked_more_has_more():
     marks = marked(
         {"busy": 40, "idle": 1}, {"busy": 4000.0, "idle": 100.0, "new": 10.0}
     )
-    assert not marks["busy"].stands_out
-    assert marked({"busy": 1, "idle": 40}, {"busy": 4000.0, "idle": 100.0})[
-        "idle"
-    ].stands_out
+    assert not marks.of("busy").stands_out
+    marks = marked({"busy": 1, "idle": 40}, {"busy": 4000.0, "idle": 100.0})
+    assert marks.of("idle").stands_out
 
 
 def test_nothing_to_hold_against_is_no_mark():
-    assert marked({"alone": 9}, {"alone": 1.0})["alone"].stands_out is False
-    assert marked({"unseen": 9}, {"other": 1.0}) == {}
-    assert marked({}, {}) == {}
+    assert marked({"alone": 9}, {"alone": 1.0}).of("alone").stands_out is False
+    assert marked({"unseen": 9}, {"other": 1.0}).of("unseen") is None
+    assert marked({}, {}).out == {}
 
 
 def test_fleets_in_which_nobody_differs_are_marked_less_often_than_promised():
@@ -74,5 +72,5 @@ def test_fleets_in_which_nobody_differs_are_marked_less_often_than_promised():
         counts = {}
         for name in rng.choices(names, weights, k=60):
             counts[name] = counts.get(name, 0) + 1
-        wrong += any(m.stands_out for m in marked(counts, hours).values())
+        wrong += bool(marked(counts, hours).out)
     assert wrong <= 9  # 1 % of 300 are 3; 10 or more would be a chance of 0.1 %

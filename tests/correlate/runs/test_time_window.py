@@ -3,7 +3,7 @@
 import pytest
 
 from ncclforensics.analysis import analyze
-from ncclforensics.correlate.runs.time_window import Span
+from ncclforensics.model.span import Span
 
 DAY = 86_400 * 1_000_000_000
 SECOND_OF_MARCH = 1_772_409_600_000_000_000
