@@ -87,7 +87,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     harm = (
         "The kubelet ended the pod for it."
         if (lines["message"] == EVICTED).all()
-        else "What had to be written could not be, and the process that wrote failed."
+        else "What had to be written could not be, and the process that wrote it "
+        "failed."
     )
     yield Finding(
         slug="disk-full",

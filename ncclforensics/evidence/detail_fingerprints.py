@@ -73,13 +73,12 @@ def votes(frames: Frames) -> pl.DataFrame:
     Columns `pg pg_desc seq op shape rank is_peer t source line text`; empty without
     lines. `shape` includes the dtype, and is null if members may pass different sizes.
     """
-    lines = pl.concat(
-        [frames.message("c10d.fingerprint"), _retold(frames)], how="diagonal_relaxed"
-    )
+    printed = frames.message("c10d.fingerprint")
+    parts = [printed, _agreeing(printed), _retold(frames)]
+    lines = pl.concat(parts, how="diagonal_relaxed")
     if "is_peer" not in lines.columns:
         return pl.DataFrame()
     told = lines.filter(pl.col("op_reliable").fill_null(True))
-    told = pl.concat([told, _agreeing(told)], how="diagonal_relaxed")
     # a fingerprint's number can be its printer's own count: the most common one is
     # taken
     own = told.filter(~pl.col("is_peer"))["seq"].mode().sort()
@@ -117,6 +116,8 @@ def _agreeing(told: pl.DataFrame) -> pl.DataFrame:
 
     As rows of a peer's fingerprint that is the printer's own.
     """
+    if "is_peer" not in told.columns:
+        return told.clear()
     at = ["source", "line"]
     first = told.filter("is_peer").group_by(at).agg(pl.col("group_rank").min())
     own = told.filter(~pl.col("is_peer")).join(first, on=at, suffix="_differs")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ncclforensics.correlate.waits import line_meetings
 from ncclforensics.theory import edits, weights
 from ncclforensics.theory.story import culprits
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from ncclforensics.theory.case import Call, Case
     from ncclforensics.theory.ends import End
+    from ncclforensics.theory.program import Deviation
 
 MOST_CALLS = 16  # collectives of a large cycle whose sides are examined
 
@@ -118,9 +120,14 @@ def _events(case: Case, ranks: set[int]) -> dict[object, float]:
     return found
 
 
-def claimed(case: Case, ranks: tuple[int, ...]) -> tuple[tuple[str, float], ...]:
-    """Return what it costs to claim that some ranks left their program."""
-    told = [d.bits for rank in ranks if (d := case.deviation(rank)) is not None]
+def claimed(
+    case: Case, ranks: tuple[int, ...], call: Call | None = None
+) -> tuple[tuple[str, float], ...]:
+    """Return what it costs to claim that some ranks left their program, with `call`.
+
+    A call that no dump records has no history.
+    """
+    told = [d.bits for d in _deviations(case, ranks, call)]
     if not told:
         return (("no history", float(not {*ranks} <= case.laggards)),)
     return (("no surprise", max(0.0, weights.EXPECTED - sum(told) / len(told))),)
@@ -130,6 +137,14 @@ def around(case: Case, end: End) -> set[int]:
     """Return the ranks at an end, and those in or behind its calls."""
     some = {r for n in end.calls for w in HERE for r in case.calls[n][w] or ()}
     return {*end.ranks, *some}
+
+
+def _deviations(
+    case: Case, ranks: tuple[int, ...], call: Call | None
+) -> list[Deviation]:
+    if call is not None and call["op"] == line_meetings.UNRECORDED:
+        return []
+    return [d for rank in ranks if (d := case.deviation(rank)) is not None]
 
 
 HERE = ("waiting", "behind")
@@ -293,7 +308,7 @@ def _side(
     *,
     owes: bool = False,
 ) -> Side:
-    told = [d for rank in ranks if (d := case.deviation(rank)) is not None]
+    told = _deviations(case, ranks, call)
     if (
         edit is None
         and told

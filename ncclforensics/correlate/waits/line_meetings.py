@@ -55,7 +55,9 @@ def meetings(
     found += line_calls.by_number(heard)
     at_sites = list(line_calls.by_site(heard))
     found += at_sites or line_calls.by_silence(heard)
-    found += _held_elsewhere([*calls.to_dicts(), *found], seen, {*dumped})
+    again = {(row["group"], row.get("seq")) for row in found}
+    known = [r for r in calls.to_dicts() if (r["group"], r["seq"]) not in again]
+    found += _held_elsewhere([*known, *found], seen, {*dumped})
     after = 1 + int(str(calls["call"].max() if calls.height else -1))
     return tables.rows(
         "calls", ({**row, "call": after + i} for i, row in enumerate(found))

@@ -32,7 +32,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             costs=(
                 *sides.blame_alone(case, end, "off program", side),
                 ("moved", 1.0),
-                *sides.claimed(case, side.ranks),
+                *sides.claimed(case, side.ranks, side.call),
                 ("known elsewhere", AGAINST.get(side.kind, 0.0)),
                 ("named place", float(call_sites.of(case, side).named != "")),
                 ("made by all", float(sides.is_shared(case, side) is False)),

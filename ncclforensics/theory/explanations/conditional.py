@@ -43,7 +43,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             side.others,
             costs=(
                 *sides.blame_alone(case, end, "off program", side),
-                *sides.claimed(case, side.ranks),
+                *sides.claimed(case, side.ranks, side.call),
                 ("known elsewhere", AGAINST.get(side.kind, 0.0)),
                 ("named place", float(place.named == "uneven")),
                 # if nobody waits in the loop, all have left it

@@ -52,7 +52,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             side.others,
             costs=(
                 *sides.blame_alone(case, end, "off program", side),
-                *(() if said else sides.claimed(case, side.ranks)),
+                *(() if said else sides.claimed(case, side.ranks, side.call)),
                 ("known elsewhere", AGAINST.get(side.kind, 0.0)),
                 ("named place", float(place.named == "conditional" and not said)),
                 ("in the loop", float(place.inside or _goes_on(side))),
