@@ -288,6 +288,16 @@ def _held(case: Case, end: End) -> Iterator[Side]:
             yield _side(case, end, tuple(sorted(debtors)), call, None, owes=True)
     for ranks_, call in owing.values():
         yield _side(case, end, tuple(sorted(ranks_)), call, None, owes=True)
+        # along a pipeline each waits for the next: the last of them for no message
+        last = {rank for rank in ranks_ if not _is_owed(case, rank)}
+        if last and last != ranks_:
+            yield _side(case, end, tuple(sorted(last)), call, None, owes=True)
+
+
+def _is_owed(case: Case, rank: int) -> bool:
+    """Whether a rank waits in a message whose other half is not posted."""
+    held = (case.calls[n] for n in case.graph.calls_of.get(rank, ()))
+    return any(call["is_p2p"] and call["absent"] for call in held)
 
 
 def _place(call: Call, rank: int) -> int:

@@ -1,7 +1,11 @@
 """Each story of a standstill: it is told, it is not, and its look-alike is another one."""
 
 import pytest
-from standstills import STEP, all_but, named, told
+from standstills import STEP, all_but, frames, named, told
+
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames
+from ncclforensics.theory.weigh import weighed
 
 HISTORY = STEP * 16
 WAITS = f"{HISTORY}abcdp|W"
@@ -98,6 +102,20 @@ def test_the_call_at_the_end_of_an_epoch_too_early_is_uneven(stacks):
 def test_two_groups_in_the_other_order(ahead):
     assert circle(f"abcd|{ahead}") == [("call-order-deadlock", (2,))]
     assert circle(f"abcd|{ahead}", other="abcd|pW") == [("call-order-deadlock", (2,))]
+
+
+def test_the_name_of_a_place_is_no_hint_where_the_program_comes_there_anyway():
+    """All log in each step; rank 2 does it before its pair's call, for which 3 waits."""
+    usual = f"{HISTORY}abcdp|W"
+    found = frames([usual, usual, f"{HISTORY}abcd|W", f"{HISTORY}abcd|p"])
+    names = {"W": "log_metrics", "p": "step"}
+    rows = [
+        {"stack": ord(c), "depth": 0, "function": name, "file": "t.py", "file_line": n}
+        for n, (c, name) in enumerate(names.items())
+    ]
+    stacks = tables.rows("stacks", rows)
+    (end,) = weighed(Frames({**found.tables, "stacks": stacks})).ends
+    assert (end.story.slug, end.story.ranks) == ("call-order-deadlock", (2,))
 
 
 SENDER, TAKER = ">a<aW" * 16, "<a>aW" * 16
