@@ -69,14 +69,6 @@ def _each(rows: pl.DataFrame, column: str) -> pl.DataFrame:
     return rows.drop_nulls(column)
 
 
-def texts(by: By) -> pl.Expr:
-    """Return the text of a name, of the columns of NAMED; of a failure its number."""
-    if by == "gpu":
-        return pl.format("{}" + ON + "{}", "hosts", "devices")
-    name = pl.col(NAMED[by][0])
-    return name if by == "failure" else name.cast(pl.String)
-
-
 def tally(
     rows: pl.DataFrame, by: By, chances: pl.DataFrame | None = None
 ) -> pl.DataFrame:

@@ -152,9 +152,10 @@ class Case:
         """
         dumped = {*call_summary.dumps(self.frames)["rank"].drop_nulls()}
         told = roll_call.call(self.frames)
-        quiet = (told.silent | told.unseen if told.silent else told.silent) - dumped
+        quiet = (told.silent | told.unseen) - dumped
         others = world.ranks(self.frames) - quiet
-        return quiet if dumped and others <= dumped else frozenset()
+        known = told.silent and dumped and others <= dumped
+        return quiet if known else frozenset()
 
     @cached_property
     def fallen(self) -> frozenset[int]:

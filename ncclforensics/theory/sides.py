@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ncclforensics.correlate.waits import line_meetings
+from ncclforensics.correlate.traces import code_places
 from ncclforensics.theory import edits, weights
 from ncclforensics.theory.story import culprits
 
@@ -142,7 +142,7 @@ def around(case: Case, end: End) -> set[int]:
 def _deviations(
     case: Case, ranks: tuple[int, ...], call: Call | None
 ) -> list[Deviation]:
-    if call is not None and call["op"] == line_meetings.UNRECORDED:
+    if call is not None and call["op"] == code_places.UNRECORDED:
         return []
     return [d for rank in ranks if (d := case.deviation(rank)) is not None]
 

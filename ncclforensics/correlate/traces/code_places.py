@@ -17,6 +17,7 @@ OPS = (
     r"|i?send|i?recv|batch_isend_irecv|wait_tensor|_store_barrier"
     r"|(?:all_gather|reduce_scatter|all_to_all)\w*|\w+_object(?:_list|s)?)$"
 )
+UNRECORDED = "monitored_barrier"  # made of a store's keys: no dump shows it
 # those of torch itself whose call is made in C++: DDP's buffers, and its start
 INNER = r"(?:^|/)torch/(?:nn/parallel/distributed|distributed/utils)\.py$"
 INNER_OPS = {

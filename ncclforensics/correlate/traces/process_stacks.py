@@ -68,11 +68,8 @@ def lines(frames: Frames) -> pl.DataFrame:
 
 
 def headed(frames: Frames) -> pl.DataFrame:
-    """Return `rank host pid source line` of processes whose rank is told with them.
-
-    By the heading above, or in front of each line.
-    """
-    found = _numbered(frames)
+    """Return `rank host pid source line` of processes whose heading names a rank."""
+    found = _numbered(frames) if frames.message(*HEADINGS).height else pl.DataFrame()
     columns = ("rank", "host", "pid", *CITE)
     if not {*columns} <= set(found.columns):
         return without_rows(SCHEMA).select(columns)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ncclforensics.correlate.waits.roll_call import Roll
     from ncclforensics.model.frames import Frames
 
-UNRECORDED = "monitored_barrier"  # made of a store's keys: no dump shows it
 LISTS = ("waiting", "behind", "done", "absent", "unstarted")
 
 
@@ -172,7 +171,7 @@ def _held_elsewhere(
     the others. Ranks with dumps are left to their dumps, where those record the call.
     """
     shown = pl.col("was_looked_at") & ~pl.col("rank").is_in(list(dumped))
-    shown |= pl.col("op") == UNRECORDED
+    shown |= pl.col("op") == code_places.UNRECORDED
     looked = sites.filter(pl.col("waits") & shown).drop_nulls("op")
     held = looked.with_columns(code_places.kind(pl.col("op")).alias("kind"))
     placed = {rank for row in calls for rank in row["waiting"]}

@@ -27,16 +27,15 @@ from ncclforensics.correlate.waits import last_words
 from ncclforensics.model.frames import Frames, needing, remembered
 from ncclforensics.model.tables import CITE, FAILING, TIME
 
+BARRIER, REACHED = "c10d.monitored_barrier.failed", "c10d.monitored_barrier.reached"
 # a rank prints one of these about a call of its own that did not finish in time
 TIMEOUTS = (
     *("c10d.watchdog.timeout", "c10d.watchdog.timeout.cut", "c10d.gloo.timeout"),
     *("c10d.watchdog.terminated.timeout", "c10d.blocking_wait.timeout"),
-    *("c10d.monitored_barrier.failed", "c10d.monitored_barrier.reached"),
+    *(BARRIER, REACHED),
 )
-REACHED = "c10d.monitored_barrier.reached"
 REQUESTED = "c10d.dump.requested"  # a timeout as well, if of "this local rank"
 HUNG = "kernel.hung_task"
-BARRIER = "c10d.monitored_barrier.failed"
 # waiting ranks that are needed per silent rank
 MANY = 2
 CLOSED = "c10d.not_destroyed"

@@ -21,21 +21,16 @@ PROCESS = r"([^\s:]+:\d{1,10}):\d{1,10} \["
 OP = r" NCCL INFO ([A-Z]\w+): opCount "
 COMM = r" comm (\S+) \[nranks="
 MEMBER = ("process", "comm")
-HELD = {"line": pl.Int64(), "raw": pl.String(), "is_p2p": pl.Boolean()}
-COUNTS = {"line": pl.Int64(), "first": pl.Int64()} | dict.fromkeys(
-    ("calls", "numbered"), pl.Int64()
-)
+HELD = ("line", "raw", "is_p2p")
+COUNTS = ("line", "first", "calls", "numbered")
+NOBODY = pl.DataFrame(schema=dict.fromkeys(MEMBER, pl.String()) | {"seen": pl.UInt32()})
 
 
 @dataclass(slots=True)
 class CallCounting:
     """The calls of one span so far, by process and communicator."""
 
-    _seen: pl.DataFrame = field(
-        default_factory=lambda: pl.DataFrame(
-            schema=dict.fromkeys(MEMBER, pl.String()) | {"seen": pl.UInt32()}
-        )
-    )
+    _seen: pl.DataFrame = field(default_factory=lambda: NOBODY)
     _held: pl.DataFrame | None = None
     _dropped: list[pl.DataFrame] = field(default_factory=list)
 
@@ -66,14 +61,15 @@ class CallCounting:
             self._trim()
         return told["is_first"]
 
-    def done(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def done(self) -> tuple[pl.DataFrame, pl.DataFrame] | None:
         """Return `line raw` of the last calls, and COUNTS of those left out above.
 
         `line` of a count is the first line that is read again, `first` the first one
-        left out; `numbered` are its `calls` but messages between two ranks.
+        left out; `numbered` are its `calls` but messages between two ranks. None if
+        there were no calls.
         """
         if self._held is None:
-            return pl.DataFrame(schema=HELD).drop("is_p2p"), pl.DataFrame(schema=COUNTS)
+            return None
         self._trim()
         held = self._held
         total = [pl.col("first").min(), pl.col("calls", "numbered").sum()]

@@ -121,9 +121,10 @@ class Scan:
             _table(self._of_tags).filter(self.search.is_tag),
         ]
         parts += [] if self._beyond is None else [self._beyond]
-        calls, unread = self._calls.done()
-        parts.append(calls)
-        self.kept.unread += [unread] if unread.height else []
+        if (counted := self._calls.done()) is not None:
+            calls, unread = counted
+            parts.append(calls)
+            self.kept.unread += [unread] if unread.height else []
         if (more := pl.concat(parts)).height:
             self.kept.add(more)
         return self.kept

@@ -25,7 +25,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     for side in sides.odd(case, end):
         if side.owes:
             continue
-        named = call_sites.of(case, side).named != "" and side.kind not in PREDICTED
+        named = side.kind not in PREDICTED and call_sites.of(case, side).named != ""
         yield Story(
             "call-order-deadlock",
             side.ranks,
