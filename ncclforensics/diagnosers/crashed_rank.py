@@ -68,6 +68,7 @@ EXPLAINS = (
 )
 SPREADS = False
 MOST_KINDS = 3
+BY_WAITS = "waits"  # a traceback of no rank, and the one rank that is waited for
 # what no launcher sends, as its code or by what faulthandler prints
 FAULTED = primary_exits.is_fault().fill_null(False) | (pl.col("by") == "fatal")
 # what was raised, without words that may differ from rank to rank
@@ -93,11 +94,23 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _placed(frames: Frames, first: pl.DataFrame) -> pl.DataFrame:
-    """Return the only death of an unknown rank as that of the only process gone."""
-    gone = alive.gone(frames)["rank"]
-    if first.height != 1 or gone.len() != 1 or first["rank"][0] is not None:
+    """Return the only death of an unknown rank as that of the only process gone.
+
+    Or as that of the only rank that all others wait for and that left nothing, unless
+    it is known to be on another host.
+    """
+    if first.height != 1 or first["rank"][0] is not None:
         return first
-    return first.with_columns(rank=pl.lit(gone[0], pl.Int64))
+    gone = common.numbers(alive.gone(frames)["rank"])
+    lost = gone or uncollected.awaited(frames)
+    if len(lost) != 1:
+        return first
+    if gone:
+        return first.with_columns(rank=pl.lit(gone[0], pl.Int64))
+    hosts = common.hosts_of(frames, lost)
+    if hosts and first["host"][0] not in (None, *hosts):
+        return first
+    return first.with_columns(rank=pl.lit(lost[0], pl.Int64), by=pl.lit(BY_WAITS))
 
 
 def _are_all_alike(frames: Frames, deaths: pl.DataFrame) -> bool:
@@ -193,7 +206,7 @@ def _confidence(frames: Frames, first: pl.DataFrame) -> Confidence:
     kernel alone says, where no rank is known at all, may be of another program.
     """
     if (first["by"] != "exit").all():
-        guessed = first["by"].is_in(["call", "silence"]).any()
+        guessed = first["by"].is_in(["call", "silence", BY_WAITS]).any()
         return "likely" if guessed else "certain"
     others = first.join(frames.message(alive.FAULT), on=["source", "line"], how="anti")
     if others.is_empty() and frames["ranks"]["rank"].drop_nulls().is_empty():
@@ -219,6 +232,9 @@ def _noted(frames: Frames, ranks: tuple[int, ...]) -> int | None:
 
 
 def _hint(first: pl.DataFrame) -> str:
+    if first["by"][0] == BY_WAITS:
+        return "The traceback names no rank: all others wait for this one alone, and "\
+            "nothing of it was collected."
     if (first["code"] == -signal.SIGKILL).any():
         return "Who sent SIGKILL is not in this evidence; the kernel log would show it."
     if (first["code"] == -signal.SIGBUS).any():
@@ -232,6 +248,6 @@ def _remedy(first: pl.DataFrame) -> tuple[str | Action, ...]:
         return (Action(kills, at="host"), OWN_LOG)
     if (first["code"] == -signal.SIGBUS).any():
         return (Action("df -h /dev/shm", at="process"), "docker run --shm-size=16g …")
-    if (first["by"] == "traceback").any():
+    if first["by"].is_in(["traceback", BY_WAITS]).any():
         return (CITED,)
     return (OWN_LOG, "export PYTHONFAULTHANDLER=1; ulimit -c unlimited")

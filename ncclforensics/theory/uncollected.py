@@ -38,6 +38,12 @@ def uncollected(frames: Frames) -> tuple[int, ...]:
     return tuple(members.filter(~members.is_in(seen.implode())))
 
 
+def awaited(frames: Frames) -> tuple[int, ...]:
+    """Return the lost ranks that all waits lead to, in the best story of each end."""
+    lost = weighed(frames).of("crashed-rank")
+    return tuple(sorted({rank for told in lost for rank in told.story.ranks}))
+
+
 def findings(frames: Frames, slug: str) -> Iterator[Finding]:
     """Yield a class's findings on lost ranks, if the job is known to stand still."""
     if standstill.standing(frames).answer != "yes":

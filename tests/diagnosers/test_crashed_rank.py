@@ -595,3 +595,17 @@ def test_a_death_on_a_shared_console_is_of_the_one_process_that_is_gone(
     }
     found = analyzed({"out.log": FATAL, **spied}).ranked.verdict
     assert (found.slug, found.ranks) == ("crashed-rank", ranks)
+
+
+@pytest.mark.parametrize(
+    ("dumped", "named"), [((0, 2, 3), ((1,), "likely")), ((0, 2), ((), "certain"))]
+)
+def test_a_death_without_a_name_is_of_the_one_rank_that_all_wait_for(
+    analyzed, jobs, dumped, named
+):
+    """Real dumps of torch; of two ranks that are lost, either may have raised it."""
+    there = jobs / "torch-crashed-rank" / "evidence" / "fr"
+    dumps = {f"fr_{r}": (there / f"nccl_trace_rank_{r}").read_bytes() for r in dumped}
+    raised = f"Traceback (most recent call last):\n{FRAME}ValueError: loss is nan\n"
+    found = analyzed({"node.log": raised, **dumps}).ranked.verdict
+    assert (found.slug, (found.ranks, found.confidence)) == ("crashed-rank", named)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.runs import job
-from ncclforensics.correlate.traces import process_stacks
+from ncclforensics.correlate.traces import call_summary, process_stacks
 from ncclforensics.model.frames import remembered
 
 if TYPE_CHECKING:
@@ -81,14 +81,15 @@ def gone_on(frames: Frames) -> frozenset[int]:
 
 
 def later(frames: Frames) -> pl.DataFrame:
-    """Return the lines of new steps after the last look at a stack; none if too few.
+    """Return the lines of new steps after the last stack or dump; none if too few.
 
     A pause around the look that is longer than others may be a hang and a restart.
     """
     steps = dated(frames)
     if steps.is_empty():
         return steps
-    seen = process_stacks.looks(frames).select("source").unique()
+    looks = process_stacks.looks(frames), call_summary.dumps(frames)
+    seen = pl.concat(look.select("source") for look in looks).unique()
     taken = seen.join(frames["sources"].select("source", "modified"), on="source")
     is_later = pl.col("t") > pl.lit(taken["modified"].max())
     before = steps.filter(~is_later)

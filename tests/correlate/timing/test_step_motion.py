@@ -101,3 +101,18 @@ def test_a_rank_that_logs_steps_after_its_open_call_did_not_stand(tmp_path, last
         end = T0 + PACE * (last - 1)
         os.utime(tmp_path / f"rank{rank}.log", (end, end))
     assert (analyze([str(tmp_path)]).report.outcome == "no-failure") is well
+
+
+@pytest.mark.parametrize(("last", "well"), [(30, True), (20, False)])
+def test_steps_after_dumps_that_were_asked_for_prove_motion(tmp_path, last, well):
+    """Whose steps they are is not said; rank 0 waits since a while, rank 1 does not."""
+    for rank, since in enumerate((T0 + 2, T0 + 41)):
+        told = json.loads(dump(rank, since, 600_000))
+        told["entries"][0]["state"] = ("scheduled", "completed")[rank]
+        file = tmp_path / f"fr_trace_{rank}.json"
+        file.write_text(json.dumps(told))
+        os.utime(file, (T0 + 41, T0 + 41))
+    (tmp_path / "train.log").write_text(log(paced(0, last)).replace("[0] ", ""))
+    end = T0 + PACE * (last - 1)
+    os.utime(tmp_path / "train.log", (end, end))
+    assert (analyze([str(tmp_path)]).report.outcome == "no-failure") is well
