@@ -6,16 +6,17 @@ What it means
     the agent then kills them.
 
 How we know
-    An uncaught exception that is not about lost peers; SIGSEGV, SIGBUS, SIGABRT,
-    SIGFPE or SIGKILL that nobody in this job sent; an exit code without any exception.
-    The first such end is named: agents record its time, and a victim's error itself
-    says that it lost a peer. The finding is only `possible` where the job is known to
-    stand still and all waits lead to a rank that left neither a dump nor a log line.
-    An exception raised in a collective may be a victim's: it counts if all other ranks
-    say that they are victims. A rank that says nothing, while all others say that they
-    lost a peer, ended as well. One that all ranks raise alike is a failure of the
-    program, and so is one fault (SIGSEGV, SIGBUS, SIGFPE, SIGILL) of all ranks at one
-    moment: no rank is named.
+    An uncaught exception that is not about lost peers; SIGSEGV, SIGBUS, SIGABRT, SIGFPE
+    or SIGKILL that nobody in this job sent; an exit code without any exception. The
+    first such end is named: agents record its time, and a victim's error itself says
+    that it lost a peer. The finding is only `possible` where the job is known to stand
+    still and all waits lead to a rank that left neither a dump nor a log line. An
+    exception raised in a collective may be a victim's: it counts if all other ranks say
+    that they are victims. A rank that says nothing, while all others say that they lost
+    a peer, ended as well. A traceback without a rank is of the one rank that all others
+    wait for and of which nothing was collected. One that all ranks raise alike is a
+    failure of the program, and so is one fault (SIGSEGV, SIGBUS, SIGFPE, SIGILL) of all
+    ranks at one moment: no rank is named.
 
 What to do
     Read that rank's traceback. For SIGKILL, ask the kernel log of that host who killed
@@ -69,6 +70,10 @@ EXPLAINS = (
 SPREADS = False
 MOST_KINDS = 3
 BY_WAITS = "waits"  # a traceback of no rank, and the one rank that is waited for
+UNNAMED = (
+    "The traceback names no rank: all others wait for this one alone, and nothing of "
+    "it was collected."
+)
 # what no launcher sends, as its code or by what faulthandler prints
 FAULTED = primary_exits.is_fault().fill_null(False) | (pl.col("by") == "fatal")
 # what was raised, without words that may differ from rank to rank
@@ -105,12 +110,13 @@ def _placed(frames: Frames, first: pl.DataFrame) -> pl.DataFrame:
     lost = gone or uncollected.awaited(frames)
     if len(lost) != 1:
         return first
+    named = first.with_columns(rank=pl.lit(lost[0], pl.Int64))
     if gone:
-        return first.with_columns(rank=pl.lit(gone[0], pl.Int64))
+        return named
     hosts = common.hosts_of(frames, lost)
     if hosts and first["host"][0] not in (None, *hosts):
         return first
-    return first.with_columns(rank=pl.lit(lost[0], pl.Int64), by=pl.lit(BY_WAITS))
+    return named.with_columns(by=pl.lit(BY_WAITS))
 
 
 def _are_all_alike(frames: Frames, deaths: pl.DataFrame) -> bool:
@@ -233,8 +239,7 @@ def _noted(frames: Frames, ranks: tuple[int, ...]) -> int | None:
 
 def _hint(first: pl.DataFrame) -> str:
     if first["by"][0] == BY_WAITS:
-        return "The traceback names no rank: all others wait for this one alone, and "\
-            "nothing of it was collected."
+        return UNNAMED
     if (first["code"] == -signal.SIGKILL).any():
         return "Who sent SIGKILL is not in this evidence; the kernel log would show it."
     if (first["code"] == -signal.SIGBUS).any():

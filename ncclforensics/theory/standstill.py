@@ -171,7 +171,8 @@ def _motion(frames: Frames) -> Iterator[Fact]:
         who = common.ranks(tuple(sorted(went_on)))
         yield Fact("steps", "yes", f"{who} logged steps after their dumps' last calls")
     if (after := step_motion.later(frames)).height:
-        yield Fact("steps", "yes", "steps were made after the last dump or stack", _cite(after))
+        why = "steps were made after the last dump or stack"
+        yield Fact("steps", "yes", why, _cite(after))
     since = frames["calls"]["t"].min()
     steps = job.steps(frames).drop_nulls("t") if since is not None else None
     if steps is not None and steps.height:
