@@ -13,7 +13,7 @@ How we know
     still and all waits lead to a rank that left neither a dump nor a log line. An
     exception raised in a collective may be a victim's: it counts if all other ranks say
     that they are victims. A rank that says nothing, while all others say that they lost
-    a peer, ended as well. A traceback without a rank is of the one rank that all others
+    a peer, ended as well. A death without a rank is of the one rank that all others
     wait for and of which nothing was collected. One that all ranks raise alike is a
     failure of the program, and so is one fault (SIGSEGV, SIGBUS, SIGFPE, SIGILL) of all
     ranks at one moment: no rank is named.
@@ -36,6 +36,7 @@ References
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -69,10 +70,9 @@ EXPLAINS = (
 )
 SPREADS = False
 MOST_KINDS = 3
-BY_WAITS = "waits"  # a traceback of no rank, and the one rank that is waited for
-UNNAMED = (
-    "The traceback names no rank: all others wait for this one alone, and nothing of "
-    "it was collected."
+BY_WAITS = (
+    " Nothing printed there names the rank: all others wait for this one alone, and "
+    "nothing of it was collected."
 )
 # what no launcher sends, as its code or by what faulthandler prints
 FAULTED = primary_exits.is_fault().fill_null(False) | (pl.col("by") == "fatal")
@@ -94,29 +94,40 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         else:
             yield from uncollected.findings(frames, "crashed-rank")
         return
+    if (named := _awaited(frames, first)) is not None:
+        found = _fallen(frames, named)
+        sure = "likely" if found.confidence == "certain" else found.confidence
+        told = found.explanation.rstrip() + BY_WAITS
+        yield replace(found, confidence=sure, explanation=told)
+        return
     for alike in _by_reason(first):
         yield _fallen(frames, alike)
 
 
 def _placed(frames: Frames, first: pl.DataFrame) -> pl.DataFrame:
-    """Return the only death of an unknown rank as that of the only process gone.
+    """Return the only death of an unknown rank as that of the only process gone."""
+    gone = alive.gone(frames)["rank"]
+    if gone.len() != 1 or not _is_nameless(first):
+        return first
+    return first.with_columns(rank=pl.lit(gone[0], pl.Int64))
 
-    Or as that of the only rank that all others wait for and that left nothing, unless
-    it is known to be on another host.
+
+def _awaited(frames: Frames, first: pl.DataFrame) -> pl.DataFrame | None:
+    """Return the only death of an unknown rank as that of the one that all wait for.
+
+    None if there are several, or if that rank is known to be on another host.
     """
-    if first.height != 1 or first["rank"][0] is not None:
-        return first
-    gone = common.numbers(alive.gone(frames)["rank"])
-    lost = gone or uncollected.awaited(frames)
-    if len(lost) != 1:
-        return first
-    named = first.with_columns(rank=pl.lit(lost[0], pl.Int64))
-    if gone:
-        return named
+    if not _is_nameless(first):
+        return None
+    lost = uncollected.awaited(frames)
     hosts = common.hosts_of(frames, lost)
-    if hosts and first["host"][0] not in (None, *hosts):
-        return first
-    return named.with_columns(by=pl.lit(BY_WAITS))
+    if len(lost) != 1 or (hosts and first["host"][0] not in (None, *hosts)):
+        return None
+    return first.with_columns(rank=pl.lit(lost[0], pl.Int64))
+
+
+def _is_nameless(first: pl.DataFrame) -> bool:
+    return first.height == 1 and first["rank"][0] is None
 
 
 def _are_all_alike(frames: Frames, deaths: pl.DataFrame) -> bool:
@@ -212,7 +223,7 @@ def _confidence(frames: Frames, first: pl.DataFrame) -> Confidence:
     kernel alone says, where no rank is known at all, may be of another program.
     """
     if (first["by"] != "exit").all():
-        guessed = first["by"].is_in(["call", "silence", BY_WAITS]).any()
+        guessed = first["by"].is_in(["call", "silence"]).any()
         return "likely" if guessed else "certain"
     others = first.join(frames.message(alive.FAULT), on=["source", "line"], how="anti")
     if others.is_empty() and frames["ranks"]["rank"].drop_nulls().is_empty():
@@ -238,8 +249,6 @@ def _noted(frames: Frames, ranks: tuple[int, ...]) -> int | None:
 
 
 def _hint(first: pl.DataFrame) -> str:
-    if first["by"][0] == BY_WAITS:
-        return UNNAMED
     if (first["code"] == -signal.SIGKILL).any():
         return "Who sent SIGKILL is not in this evidence; the kernel log would show it."
     if (first["code"] == -signal.SIGBUS).any():
@@ -253,6 +262,6 @@ def _remedy(first: pl.DataFrame) -> tuple[str | Action, ...]:
         return (Action(kills, at="host"), OWN_LOG)
     if (first["code"] == -signal.SIGBUS).any():
         return (Action("df -h /dev/shm", at="process"), "docker run --shm-size=16g …")
-    if first["by"].is_in(["traceback", BY_WAITS]).any():
+    if (first["by"] == "traceback").any():
         return (CITED,)
     return (OWN_LOG, "export PYTHONFAULTHANDLER=1; ulimit -c unlimited")

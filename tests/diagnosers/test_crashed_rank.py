@@ -609,3 +609,13 @@ def test_a_death_without_a_name_is_of_the_one_rank_that_all_wait_for(
     raised = f"Traceback (most recent call last):\n{FRAME}ValueError: loss is nan\n"
     found = analyzed({"node.log": raised, **dumps}).ranked.verdict
     assert (found.slug, (found.ranks, found.confidence)) == ("crashed-rank", named)
+
+
+def test_a_fault_placed_by_the_waits_keeps_its_own_advice(analyzed, jobs):
+    there = jobs / "torch-crashed-rank" / "evidence" / "fr"
+    dumps = {
+        f"fr_{r}": (there / f"nccl_trace_rank_{r}").read_bytes() for r in (0, 2, 3)
+    }
+    found = analyzed({"out.log": FATAL, **dumps}).ranked.verdict
+    assert (found.ranks, found.confidence) == ((1,), "likely")
+    assert any("PYTHONFAULTHANDLER" in str(action) for action in found.remedy)
