@@ -95,10 +95,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             yield from uncollected.findings(frames, "crashed-rank")
         return
     if (named := _awaited(frames, first)) is not None:
-        found = _fallen(frames, named)
-        sure = "likely" if found.confidence == "certain" else found.confidence
-        told = found.explanation.rstrip() + BY_WAITS
-        yield replace(found, confidence=sure, explanation=told)
+        yield named
         return
     for alike in _by_reason(first):
         yield _fallen(frames, alike)
@@ -112,18 +109,24 @@ def _placed(frames: Frames, first: pl.DataFrame) -> pl.DataFrame:
     return first.with_columns(rank=pl.lit(gone[0], pl.Int64))
 
 
-def _awaited(frames: Frames, first: pl.DataFrame) -> pl.DataFrame | None:
+def _awaited(frames: Frames, first: pl.DataFrame) -> Finding | None:
     """Return the only death of an unknown rank as that of the one that all wait for.
 
     None if there are several, or if that rank is known to be on another host.
     """
     if not _is_nameless(first):
         return None
-    lost = uncollected.awaited(frames)
+    lost, waits = uncollected.awaited(frames)
     hosts = common.hosts_of(frames, lost)
     if len(lost) != 1 or (hosts and first["host"][0] not in (None, *hosts)):
         return None
-    return first.with_columns(rank=pl.lit(lost[0], pl.Int64))
+    found = _fallen(frames, first.with_columns(rank=pl.lit(lost[0], pl.Int64)))
+    return replace(
+        found,
+        confidence="likely" if found.confidence == "certain" else found.confidence,
+        explanation=found.explanation.rstrip() + BY_WAITS,
+        evidence=(*found.evidence, *waits),
+    )
 
 
 def _is_nameless(first: pl.DataFrame) -> bool:

@@ -13,7 +13,7 @@ from ncclforensics.theory.weigh import weighed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.model.findings import Finding
+    from ncclforensics.model.findings import Cite, Finding
     from ncclforensics.model.frames import Frames
 
 REMEDY = (
@@ -38,10 +38,13 @@ def uncollected(frames: Frames) -> tuple[int, ...]:
     return tuple(members.filter(~members.is_in(seen.implode())))
 
 
-def awaited(frames: Frames) -> tuple[int, ...]:
-    """Return the lost ranks that all waits lead to, in the best story of each end."""
+def awaited(frames: Frames) -> tuple[tuple[int, ...], tuple[Cite, ...]]:
+    """Return the lost ranks that all waits lead to, and ranks that wait for them."""
     lost = weighed(frames).of("crashed-rank")
-    return tuple(sorted({rank for told in lost for rank in told.story.ranks}))
+    calls = [call for told in lost if (call := told.story.call) is not None]
+    ranks = {rank for told in lost for rank in told.story.ranks}
+    cites = [cite for call in calls for cite in wording.waiting(frames, call)]
+    return tuple(sorted(ranks)), tuple(cites)
 
 
 def findings(frames: Frames, slug: str) -> Iterator[Finding]:

@@ -618,4 +618,5 @@ def test_a_fault_placed_by_the_waits_keeps_its_own_advice(analyzed, jobs):
     }
     found = analyzed({"out.log": FATAL, **dumps}).ranked.verdict
     assert (found.ranks, found.confidence) == ((1,), "likely")
+    assert {cite.source for cite in found.evidence} > {"out.log"}
     assert any("PYTHONFAULTHANDLER" in str(action) for action in found.remedy)
