@@ -5,15 +5,15 @@ printed it, which adds the rank in front. That the process did not end is shown 
 same rank at work afterwards, by the clock: it prints several more lines of its own, and
 does not exit with an error code then, or it begins a call that it gives up much later.
 As long as no process of the job fails, one such line is enough, or several more steps
-in the same file: all ranks advance together. Where nothing else in the job is wrong,
-any record that the process logs below is enough.
+in the same file or by the clock: all ranks advance together. Where nothing else in the
+job is wrong, any record that the process logs below is enough.
 """
 
 from __future__ import annotations
 
 import polars as pl
 
-from ncclforensics.correlate.runs import job
+from ncclforensics.correlate.runs import job, later_steps, unknown_failures
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
 from ncclforensics.model.tables import CITE, FAILING, TIME, TROUBLED
@@ -27,6 +27,7 @@ UNCAUGHT = "uncaught.of_rank"
 ENDS = (UNCAUGHT, "uncaught.exception")
 TIMEOUT = "c10d.watchdog.timeout"
 METRICS = "python.metrics"
+RECORD = (unknown_failures.BY_WORDS, *unknown_failures.BY_LEVEL)
 WENT_ON = 3  # lines or steps after an exception that prove that a rank went on
 TEXT = "%s printed an exception here and went on: not counted as a failure"
 PLACE = [*CITE]
@@ -52,10 +53,12 @@ def without(frames: Frames) -> Frames:
     role = pl.when(went_on).then(pl.lit("neutral")).otherwise("role")
     # the row of a traceback is on its first line
     gone = pl.concat([lines.select(PLACE), lines.select("source", line="head")])
+    above = lines.select("source", line=pl.col("head") - 1)  # the record it is part of
     messages = {
-        name: frame.join(gone, on=PLACE, how="anti", maintain_order="left")
+        name: frame.join(rows, on=PLACE, how="anti", maintain_order="left")
+        for names, rows in (({*lines["message"]}, gone), (RECORD, above))
         for name, frame in frames.messages.items()
-        if name in {*lines["message"]}
+        if name in names
     }
     notes = pl.concat([frames["notes"], _notes(lines)])
     events = events.with_columns(role.alias("role")).drop("went_on")
@@ -165,6 +168,7 @@ def _by_place(frames: Frames, raised: pl.DataFrame) -> pl.DataFrame:
         quiet.join(spoken, on=["source", "rank"], suffix="_going"),
     ]
     after = [part.filter(pl.col("line") < pl.col("line_going")) for part in parts]
+    after.append(later_steps.survived(frames, quiet))
     if others.is_empty():
         after.append(quiet.join(_followed(frames), on=["source", "head"], how="semi"))
     return pl.concat(part.select(PLACE) for part in after)

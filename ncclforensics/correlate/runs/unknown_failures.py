@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from ncclforensics.correlate.runs import job
+from ncclforensics.correlate.runs import job, later_steps
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, remembered
 from ncclforensics.model.notes import UNKNOWN
@@ -30,9 +30,9 @@ def lines(frames: Frames) -> pl.DataFrame:
     """Return the unknown failing lines of `events` that the job did not survive.
 
     A line with a header counts by its level, one without by its words. The job survived
-    a line if its file shows a later step or line of the program, or if all processes
-    ended well; what a person says of a log stands above it as well. Where known lines
-    tell of a failure, these add nothing.
+    a line if its file shows a later step or line of the program, if its steps go on by
+    the clock, or if all processes ended well; what a person says of a log stands above
+    it as well. Where known lines tell of a failure, these add nothing.
     """
     told = frames.message(BY_WORDS, OF_PERSON, *BY_LEVEL)
     of_person = pl.col("message") == OF_PERSON
@@ -46,8 +46,10 @@ def lines(frames: Frames) -> pl.DataFrame:
         return told.clear()
     own = frames.message(*job.STEPS, *job.TAGGED, SERVES).filter(~bad)
     last = own.group_by("source").agg(pl.col("line").max().alias("own_line"))
+    went_on = later_steps.survived(frames, told.filter(~of_person))
     return (
-        told.join(last, on="source", how="left", maintain_order="left")
+        told.join(went_on, on=["source", "line"], how="anti", maintain_order="left")
+        .join(last, on="source", how="left", maintain_order="left")
         .filter(of_person | (pl.col("line") > pl.col("own_line")).fill_null(True))
         .sort("t", "source", "line", nulls_last=True, maintain_order=True)
     )

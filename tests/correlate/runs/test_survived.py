@@ -68,8 +68,31 @@ def test_what_torchs_hook_prints_was_not_caught_whatever_follows(analyzed):
 
 
 @pytest.mark.parametrize("launcher", ["", FAILED])
-def test_steps_of_others_prove_nothing(analyzed, launcher):
+def test_steps_of_others_prove_nothing_if_none_is_before(analyzed, launcher):
     assert (3,) in crashed(analyzed(logs(launcher=launcher)))
+
+
+EARLIER = steps(0, *range(5)).replace("09:58", "09:57")
+AGAIN = steps(0, 1, 2, 3, 4).replace("step 1 ", "step 0 ")  # its count went back
+
+
+def test_new_steps_of_others_prove_that_the_job_went_on_if_nothing_else_fails(analyzed):
+    files = logs(launcher="")
+    files["rank_0.log"] = EARLIER + steps(0, 10, 11, 12, 13)
+    analysis = analyzed(files)
+    assert crashed(analysis) == []
+    assert analysis.ranked.outcome == "no-failure"
+
+
+@pytest.mark.parametrize(
+    ("launcher", "more"), [("", steps(0, 10, 11)), ("", AGAIN), (FAILED, "")]
+)
+def test_steps_prove_nothing_if_too_few_or_again_or_if_the_job_failed(
+    analyzed, launcher, more
+):
+    files = logs(launcher=launcher)
+    files["rank_0.log"] = EARLIER + (more or steps(0, 10, 11, 12, 13))
+    assert (3,) in crashed(analyzed(files))
 
 
 def test_an_error_that_is_retried_is_survived_as_an_exception_is(analyzed):

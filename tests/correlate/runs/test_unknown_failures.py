@@ -48,6 +48,16 @@ def test_a_job_that_went_on_survived_it(analyzed, line):
     assert not [note for note in found.report.notes if note.stage == "unknown"]
 
 
+@pytest.mark.parametrize(
+    ("seconds", "outcome"), [(3, "no-failure"), (9, "inconclusive")]
+)
+def test_new_steps_in_another_log_count_by_the_clock(analyzed, seconds, outcome):
+    steps = "".join(f"2026-08-20 09:58:0{n},500 INFO step {n}\n" for n in range(9))
+    failed = f"2026-08-20 09:58:0{seconds},000 shard failed: 9\n"
+    found = analyzed({"rank_0.log": steps, "rank_3.log": failed})
+    assert found.ranked.outcome == outcome
+
+
 def test_several_are_counted_and_the_last_is_quoted_too(analyzed):
     log = STEPS + "".join(f"shard failed: {n}\n" for n in range(5))
     (note,) = [
