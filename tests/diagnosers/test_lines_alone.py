@@ -49,6 +49,28 @@ def test_one_number_and_two_operations(tmp_path):
     assert told.ranked.verdict.confidence == "likely"
 
 
+AT = (
+    "[rank{rank}]:[E820 10:10:00.604022580 ProcessGroupNCCL.cpp:679] Stack trace of "
+    "the failed collective: \n#0 all_reduce from /usr/lib/python3/dist-packages/torch/"
+    "distributed/distributed_c10d.py:2501\n#1 {function} from /job/{function}.py:57\n"
+    "#2 train from /job/train.py:60\n"
+)
+
+
+def at(rank, function):
+    call = WATCHDOG.format(rank=rank, seq=7, op="ALLREDUCE")
+    return call + AT.format(rank=rank, function=function)
+
+
+def test_one_number_at_two_places_shows_no_order_of_groups(tmp_path):
+    ranks = "".join(at(rank, "step") for rank in (0, 1, 3))
+    (tmp_path / "job.log").write_text(ranks + at(2, "sample"))
+    told = analyze([str(tmp_path)])
+    assert verdict(told)[:2] == ("rank-conditional-collective", (2,))
+    slugs = {finding.slug for _, finding in told.ranked.findings}
+    assert "call-order-deadlock" not in slugs
+
+
 def test_two_watchdogs_in_two_calls_are_suspects(tmp_path):
     told = job(tmp_path, (0, 1505645, "_ALLGATHER_BASE"), (1, 1505766, "ALLGATHER"))
     assert {suspect.rank for suspect in told.ranked.suspects} == {0, 1}

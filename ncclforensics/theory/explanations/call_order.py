@@ -22,8 +22,9 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame each side of a cycle; and the whole cycle, in case no side is odd."""
     if end.kind != "circle":
         return
+    one_group = _is_one_number(case, end)
     for side in sides.odd(case, end):
-        if side.owes:
+        if side.owes or (one_group and side.kind not in PREDICTED):
             continue
         named = side.kind not in PREDICTED and call_sites.of(case, side).named != ""
         yield Story(
@@ -58,6 +59,16 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         what="all alike" if alike else "all",
         costs=(("off program", 1.0), ("moved", 1.0), *sides.unexplained(case, end, ())),
     )
+
+
+def _is_one_number(case: Case, end: End) -> bool:
+    """Whether the calls of a cycle are one number of one group, at several places.
+
+    The order of two groups is not known to differ there.
+    """
+    calls = [case.calls[n] for n in end.calls]
+    told = {(c["pg_desc"], c["seq"], *(c["members"] or ())) for c in calls}
+    return len(told) == 1 and calls[0]["seq"] is not None and not calls[0]["is_p2p"]
 
 
 def _went_on(case: Case, side: sides.Side) -> bool:
