@@ -48,6 +48,11 @@ KIND = (
     r"(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|barrier"
     r"|gather|scatter|reduce|send|recv)"
 )
+# a function of the user that is named for its call: `recv_forward`, `all_reduce_grads`
+NAMED = (
+    r"(?:^|_)(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|barrier"
+    r"|send|recv)(?:_|$)"
+)
 # members may make these calls at different lines: the root and the others
 ROOTED = r"^(?:broadcast|reduce|gather|scatter)(?:_object(?:_list|s)?)?$"
 # the host waits for its GPU
@@ -110,6 +115,20 @@ def called() -> pl.Expr:
 def is_message(op: str) -> bool:
     """Whether a call passes a message from one rank to one other."""
     return re.match(MESSAGES, op) is not None
+
+
+def named_call() -> pl.Expr:
+    """Return the call that the user's own function is named for, by torch's name.
+
+    Its wait is in C++, and leaves no frame: `_communicate` in `recv_forward`, both of
+    one file. Null if native frames are printed, which would show the call.
+    """
+    first = pl.col("file").first()
+    here = (pl.col("file") == first) & (pl.col("file") == first).cum_min().cast(bool)
+    name = pl.col("function").str.to_lowercase().str.extract(NAMED).filter(here)
+    told = name.drop_nulls().first().str.replace_all("_", "")
+    bare = is_python().all() & is_own().first()
+    return pl.when(bare).then(told.replace(TORCH_NAMES))
 
 
 def kind(op: pl.Expr) -> pl.Expr:

@@ -48,9 +48,9 @@ def looks(frames: Frames) -> pl.DataFrame:
     """Return the frames of the thread that counts in each look, in SCHEMA.
 
     `look` is the first line of a look. `op` is the call of torch.distributed, MPI or
-    Gloo that the process is in, `peer` the rank that its frame of a message names,
-    `is_active` whether py-spy saw it run. What faulthandler prints of a crash is no
-    look.
+    Gloo that the process is in, by its own function's name if need be; `peer` the rank
+    that its frame of a message names, `is_active` whether py-spy saw it run. What
+    faulthandler prints of a crash is no look.
     """
     lines = _numbered(frames)
     if lines.is_empty():
@@ -179,6 +179,7 @@ def _chosen(lines: pl.DataFrame) -> pl.DataFrame:
         .alias("is_active"),
         code_places.called().alias("called"),
         code_places.native_call().drop_nulls().first().alias("native"),
+        code_places.named_call().alias("named"),
         pl.col("function").str.contains(code_places.AWAITS).any().alias("awaits"),
         own.any().alias("has_own"),
         pl.struct("function", "file").filter(own).last().alias("entry"),
@@ -202,9 +203,9 @@ def _chosen(lines: pl.DataFrame) -> pl.DataFrame:
         .sort("worth", "is_main", descending=True, maintain_order=True)
         .unique(LOOK, keep="first", maintain_order=True)
         .with_columns(
-            pl.coalesce("called", "native", pl.when("awaits").then("helper")).alias(
-                "op"
-            )
+            pl.coalesce(
+                "called", "native", pl.when("awaits").then("helper"), "named"
+            ).alias("op")
         )
     )
     return ordered.join(

@@ -263,6 +263,23 @@ def test_py_spy_alone_shows_who_is_at_work(frames):
 # by number
 
 
+@pytest.mark.parametrize(
+    ("function", "op"),
+    [("recv_forward", "recv"), ("all_reduce_grads", "all_reduce"), ("pad_batch", None)],
+)
+def test_a_function_that_is_named_for_its_call_waits_in_it(frames, function, op):
+    """What waits in C++ leaves no frame: py-spy shows the function that made the call."""
+    below = f"    communicate (pp/p2p.py:88)\n    {function} (pp/p2p.py:120)\n"
+    seen = call_sites.looked(frames({"spy.txt": SPY.format(pid=11, stack=below)}))
+    assert [*seen["op"]] == [op]
+
+
+def test_native_frames_would_show_the_call(frames):
+    below = "    poll (libc.so.6)\n    recv_forward (pp/p2p.py:88)\n"
+    seen = call_sites.looked(frames({"spy.txt": SPY.format(pid=11, stack=below)}))
+    assert [*seen["op"]] == [None]
+
+
 def test_a_number_without_a_group_is_a_call_of_all(frames):
     seen = frames({0: gave_up(0, 7), 1: gave_up(1, 7), 2: STEP, 3: gave_up(3, 7)})
     (row,) = meetings(seen).to_dicts()
