@@ -117,8 +117,13 @@ class Case:
 
     @cached_property
     def waited(self) -> frozenset[int]:
-        """Return the ranks that timed out, or may have in an unrecorded message."""
-        return frozenset(gloo_blind_spots.waited(self.frames))
+        """Return the ranks that timed out, or may have in an unrecorded message.
+
+        Whom a monitored barrier names had not come when the others gave up.
+        """
+        told = roll_call.call(self.frames)
+        late = told.silent if told.named else frozenset()
+        return frozenset(gloo_blind_spots.waited(self.frames)) - late
 
     @cached_property
     def working(self) -> frozenset[int]:

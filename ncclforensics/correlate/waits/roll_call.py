@@ -102,11 +102,13 @@ def call(frames: Frames) -> Roll:
     working = last_words.at_work(frames, own)
     elsewhere = _elsewhere(frames, timed_out)
     odd = (last_words.odd(frames) | working) - timed_out - elsewhere
-    waited = timed_out | (ranks_of(victims) - culprits - odd)
+    named = _named(frames) - timed_out  # they lost their peers when these had given up
+    waited = timed_out | (ranks_of(victims) - culprits - odd - named)
     known = world.ranks(frames)
     shouted = culprits | _shouted(frames, lines)
+    aborted = _aborted(frames, own)
+    waited |= ranks_of(aborted) - shouted - odd
     failed = (shouted | _broke(frames)) - waited - odd
-    named = _named(frames) - waited
     heard = _heard(frames, lines, own)
     if not failed - _askers(own) and heard - waited - failed:
         # what rank 0 failed of, where its own output is not here
@@ -129,7 +131,7 @@ def call(frames: Frames) -> Roll:
         # whose bar was complete long before came, and had not waited long enough
         silent -= drawn.keys() - working
     apart = (failed | left) - silent
-    lines = pl.concat([own.select(LINE), victims.select(LINE)])
+    lines = pl.concat([own.select(LINE), victims.select(LINE), aborted])
     lines = lines.filter(pl.col("rank").is_in(list(waited)))
     known |= waited | silent | apart | quiet
     return Roll(
@@ -295,6 +297,21 @@ def _broke(frames: Frames) -> frozenset[int]:
     )
     blocked = ranks_of(_current(frames, frames.message(HUNG)))
     return ranks_of(bad.filter(~aborted.fill_null(False))) - blocked
+
+
+def _aborted(frames: Frames, own: pl.DataFrame) -> pl.DataFrame:
+    """Return LINE of the ranks that aborted as those that timed out, and not before.
+
+    Their watchdogs ended them too, and their last lines are lost. A process that its
+    agent ends does not abort.
+    """
+    ends = exit_records.ended(frames).filter(
+        pl.col("code") == -signal.SIGABRT, pl.col("t") >= pl.lit(own["until"].min())
+    )
+    lost = ends.filter(~pl.col("rank").is_in(own["rank"].implode()))
+    lost = lost if lost.height < ends.drop_nulls("rank").height else lost.clear()
+    unknown = pl.lit(None, TIME).alias("t")
+    return lost.select("rank", unknown, *CITE, message=pl.lit("exits")).select(LINE)
 
 
 def _heard(frames: Frames, lines: pl.DataFrame, own: pl.DataFrame) -> frozenset[int]:

@@ -103,13 +103,13 @@ LABELS = {
     "label_namespace": r'(?:^|[ ,])namespace="([^"]+)"',
     "label_container": r'(?:^|[ ,])container="([^"]+)"',
 }
-# how a program's own logging names the rank that writes: `[rank 3] `, `rank=3 `, also
+# how a program's own logging names the rank that writes: `[rank 3] `, `rank=3/8 `, also
 # behind a level, `error: `, or the place that loguru prints, `trainer:fit:231 - `
 _TAG = ascii_only(
     r"^(?:\d\d:\d\d:\d\d(?:[.,]\d{1,9})? )?"
     r"(?:(?:(?i:debug|info|warn|warning|error|critical)[: ] *)(?:[\w.]{1,80}: )?)?"
     r"(?:[\w.<>]{1,80}:[\w.<>]{1,80}:\d+ - )?"
-    r"(?:\[rank[ =]?|rank=)(\d{1,6})(?:[\] ,]|$)"
+    r"(?:\[rank[ =]?|rank=)(\d{1,6})(?:/\d{1,6})?(?:[\] ,]|$)"
 )
 # Ray prints equal lines of several workers once
 REPEATED = r" \[repeated \d+x across cluster\](?: \(Ray deduplicates logs [^\n]*)?$"
