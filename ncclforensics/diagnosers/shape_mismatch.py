@@ -30,6 +30,7 @@ References
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ncclforensics.evidence import (
@@ -128,6 +129,7 @@ def _unbalanced(frames: Frames, told: Told) -> Finding:
     )
 
 
+ALIKE = 2  # members with the same tensors that make a third one the odd one
 SIZES = (
     "NCCL got more data from a peer than this rank expects in that call: their tensors "
     "differ, or their NCCL_PROTO or NCCL_ALGO. It does not say which end is wrong."
@@ -155,8 +157,39 @@ def _one_sided(frames: Frames) -> Iterator[Finding]:
     for message, explanation in ONE_SIDED.items():
         lines = frames.message(message)
         if lines.height:
-            yield _unnamed(lines, explanation)
+            found = _unnamed(lines, explanation)
+            yield _left_over(frames, found) or found
             return
+
+
+def _left_over(frames: Frames, found: Finding) -> Finding | None:
+    """Return a finding with the one member of unknown tensors; None if several.
+
+    All others wait in the call with the same tensors: it is the one that differs.
+    """
+    case = case_of(frames)
+    calls = [c for c in case.calls.values() if not c["is_p2p"] and c["unseen"]]
+    if len(calls) != 1 or case.signatures.get(calls[0]["call"]):
+        return None
+    (call,) = calls
+    rank, waiting = call["unseen"], call["waiting"]
+    everyone = {*rank, *waiting} == {*(call["members"] or ())}
+    if len(rank) != 1 or len(waiting) < ALIKE or not everyone:
+        return None
+    failing = common.collective(frames, call)
+    who = common.ranks(rank)
+    return replace(
+        found,
+        confidence="likely",
+        headline=f"{who} passed tensors unlike those of all others",
+        explanation=f"A line shows that tensors differ in size. All others, "
+        f"{common.ranks(waiting)}, wait in {common.call_words(failing)} with the same "
+        f"ones, and nothing shows those of {who}.",
+        ranks=tuple(rank),
+        hosts=common.hosts_of(frames, rank),
+        devices=common.devices_of(frames, rank),
+        collective=failing,
+    )
 
 
 def _of_models(frames: Frames, found: ddp_params.Models) -> Finding:

@@ -151,6 +151,10 @@ def _told(case: Case, end: End) -> Told:
     # if two accusations are equally good, neither is made
     even = any(s.ranks and s.cost - least < weights.TIE for s in other)
     sure = None if even and best.ranks else _confidence(case, end, best, margin)
+    # what is certain is the class as well, not the culprits alone
+    classes = (s.cost - least for s in rest if s.slug != best.slug)
+    if sure == "certain" and min(classes, default=weights.CAP) < weights.LIKELY:
+        sure = "likely"
     return Told(end, best, margin, sure, tuple(rest), _cites(case, best))
 
 
