@@ -90,6 +90,9 @@ FILES = (
     rf"(?:dmesg|kern(?:el)?|syslog|messages|journal(?:ctl)?|nvidia[._-]?smi|systemctl"
     rf"|ibstat|ibv[._-]devinfo|dcgmi?)(?:[._-]{ASKED})*"
     rf"(?:[._-](?P<host>(?!{ASKED}$)(?:{HOST}|(?=\D*\d){ANY_HOST})))?",
+    # the same by its host: fx111.dmesg; what conserver or ipmitool saves of a console
+    rf"(?P<host>{SHORT_HOST}|(?=\D*\d){ANY_HOST})(?:[._-](?:dmesg|kern(?:el)?|syslog|journal)"
+    r"|\.(?:console|sol))",
     rf"(?:[a-z]+[._-])?(?P<host>{HOST})",
     rf"(?:(?:describe|get|events?|pods?|yaml|logs?|kubectl)[._-])*(?P<host>{POD})",
     # kubelet's /var/log/containers: <pod>_<namespace>_<container>-<id>
@@ -111,8 +114,7 @@ DUMPS = (
 
 _PACKED = re.compile(r"\.(?:gz|zst|xz|bz2|tgz|txz|tar|zip)$", re.IGNORECASE)
 _ENDING = re.compile(
-    r"\.(?:log|txt|out|err|text|jsonl?|ndjson|csv|tsv|xml|ya?ml|html?|md|raw"
-    r"|dmesg|kern|syslog|journal)"
+    r"\.(?:log|txt|out|err|text|jsonl?|ndjson|csv|tsv|xml|ya?ml|html?|md|raw)"
     r"(?:\.\d{1,2})?$",
     re.IGNORECASE,
 )

@@ -48,6 +48,9 @@ LOGS = {
     "gpu0001/nccl.log": {"host": "gpu0001"},
     "gpu0001.tgz!var/log/x.log": {"host": "gpu0001"},
     "dmesg-gpu0001.log": {"host": "gpu0001"},
+    "gpu0001.dmesg": {"host": "gpu0001"},
+    "fx111-dmesg.txt": {"host": "fx111"},
+    "console/fx111.console": {"host": "fx111"},
     "dmesg-gpu-node-a.log": {"host": "gpu-node-a"},
     "node-07/dmesg-T.txt": {"host": "node-07"},
     "journalctl-k.n2.txt": {"host": "n2"},
@@ -78,6 +81,8 @@ SAY_NOTHING = (
     *(
         "dmesg.log",
         "dmesg-T.log",
+        "run2.console",
+        "train.console",
         "dmesg-2024-01-01.log",
         "worker_3.log",
         "attempt_x/3/y",
