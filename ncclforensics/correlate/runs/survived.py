@@ -26,7 +26,6 @@ WORDS = (*job.TAGGED, "python.rank_of")
 UNCAUGHT = "uncaught.of_rank"
 ENDS = (UNCAUGHT, "uncaught.exception")
 TIMEOUT = "c10d.watchdog.timeout"
-METRICS = "python.metrics"
 RECORD = (unknown_failures.BY_WORDS, *unknown_failures.BY_LEVEL)
 WENT_ON = 3  # lines or steps after an exception that prove that a rank went on
 TEXT = "%s printed an exception here and went on: not counted as a failure"
@@ -209,7 +208,7 @@ def _going(frames: Frames) -> pl.DataFrame:
 
     The Trainer of Hugging Face logs its epoch in fractions, and no step.
     """
-    made, metrics = job.steps(frames), frames.message(METRICS)
+    made, metrics = job.steps(frames), frames.message(unknown_failures.METRICS)
     told = [
         part.select(
             *("source", "line"), made=pl.col(what).cast(pl.Float64), what=pl.lit(what)

@@ -20,7 +20,9 @@ SUPPOSED = (
     r"(?i)\b(?:if|when|whenever|unless|until|whether|never|no longer|not|avoids?"
     r"|prevents?)\b[^.;!?]{0,80}\b(?:hangs|freezes|stuck)\b"
 )
-SERVES = "launchers.serving"
+# a level in front that is not that of an error
+WARNED = r"^[^a-z]{0,40}\bWARN(?:ING)?\b"
+SERVES, METRICS = "launchers.serving", "python.metrics"
 BAD_LEVELS = ("E", "F", "ERROR", "FATAL", "CRITICAL", "C")
 QUOTED = 160  # characters of a line
 
@@ -40,11 +42,12 @@ def lines(frames: Frames) -> pl.DataFrame:
     claimed = nobodys & ~pl.col("text").str.contains(SUPPOSED)
     bad = pl.col("level").is_in(BAD_LEVELS).fill_null(False)
     by_words = (pl.col("message") == BY_WORDS) & pl.col("level").is_null()
+    by_words &= ~pl.col("text").str.contains(WARNED)
     told = told.filter(pl.when(of_person).then(claimed).otherwise(bad | by_words))
     known = job.ended_in_order(frames) or job.signs_of_failure(frames)
     if told.is_empty() or known:
         return told.clear()
-    own = frames.message(*job.STEPS, *job.TAGGED, SERVES).filter(~bad)
+    own = frames.message(*job.STEPS, *job.TAGGED, METRICS, SERVES).filter(~bad)
     last = own.group_by("source").agg(pl.col("line").max().alias("own_line"))
     went_on = later_steps.survived(frames, told.filter(~of_person))
     return (

@@ -85,6 +85,8 @@ DECORATIONS = {
     # Python's logging with `[%m/%d %H:%M:%S]`; rich adds the year in two digits
     "month_day": r"\[(?P<md>\d\d/\d\d)(?:/\d\d)? (?P<md_hms>\d\d:\d\d:\d\d)"
     r"(?:[.,]\d{1,9})?\] ?",
+    # Hugging Face's examples: `04/22/2026 07:00:30 - INFO - __main__ - `
+    "us": r"(?P<us_t>\d\d/\d\d/\d{4} \d\d:\d\d:\d\d) - ",
     # Kaggle: seconds since the notebook started, and the line number
     "kaggle": r"\d{1,7}\.\d{1,3}s[ \t]+(?:\d{1,7}[ \t]+)?",
     # what `prefix_habits` makes of a host in front of each line
@@ -154,6 +156,7 @@ _SAYS = (
     "sys_host",
     "ctime",
     "iso_t",
+    "us_t",
     "md",
     "md_hms",
     "step_host",
@@ -188,7 +191,10 @@ _SPEAKERS = (
 )
 _UNSAID = [pl.lit(None, pl.String).alias(name) for name in (*_SAYS, "outer_rank")]
 # the columns of complete times
-STAMPS = ("head_t", "cri_t", "iso_t", "sys_iso", "ctime", "det_t", "mpi_t", "told_t")
+STAMPS = (
+    *("head_t", "cri_t", "iso_t", "us_t", "sys_iso", "ctime", "det_t", "mpi_t"),
+    "told_t",
+)
 # torch prints its rank before a message, not before each line of the message
 _LAUNCHERS = tuple(name for name in _SPEAKERS if name != "torch_rank")
 

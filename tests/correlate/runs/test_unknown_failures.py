@@ -21,6 +21,7 @@ HARMLESS = (
     "TORCH_CPP_LOG_LEVEL=ERROR",
     "[rank0]:[W820 10:10:00.596967190 Widget.cpp:17] a probe failed, trying the next",
     "gpu0001:11:11 [0] NCCL INFO Failed to open libplugin.so",
+    "04/22/2026 07:00:30 - WARNING - data - 2 shards failed verification, once more",
 )
 
 
@@ -46,6 +47,13 @@ def test_a_job_that_went_on_survived_it(analyzed, line):
     found = analyzed({"job.log": f"{line}\n{STEPS}"})
     assert found.ranked.outcome == "no-failure"
     assert not [note for note in found.report.notes if note.stage == "unknown"]
+
+
+@pytest.mark.parametrize("line", UNKNOWN)
+def test_epochs_that_hugging_face_logs_show_that_it_went_on(analyzed, line):
+    told = "{'loss': 1.2, 'grad_norm': 0.5, 'learning_rate': 2e-05, 'epoch': 0.5}\n"
+    found = analyzed({"job.log": f"{line}\n{told}"})
+    assert found.ranked.outcome == "no-failure"
 
 
 @pytest.mark.parametrize(
