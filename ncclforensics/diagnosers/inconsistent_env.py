@@ -7,7 +7,8 @@ What it means
 
 How we know
     `… set by environment to …` with different values on ranks of one job; or on some
-    ranks of a host and not on others that got as far. Where the environment of the
+    ranks of a host and not on others that got as far, or on a few hosts and not on
+    others that print other variables. Where the environment of the
     processes was collected, it shows for all ranks what is set and what is not. Only
     variables that all ranks must agree on count, and only where the job failed or
     hangs.
@@ -127,12 +128,21 @@ def _odd(frames: Frames, name: str, told: pl.DataFrame) -> pl.DataFrame | None:
     if unset := known - set(common.numbers(told["rank"])):
         few = told["rank"].n_unique() < len(unset)
         return told.select(columns) if few else None
-    # a missing line means "not set" only for ranks of the same host that came as far
-    mine = common.numbers(told["rank"])
-    homes = common.hosts_of(frames, mine)
-    beside = common.ranks_on(frames, homes)
-    far = common.numbers(frames.message(*FAR)["rank"])
-    without = [rank for rank in beside if rank not in mine and rank in far]
-    if len(homes) != 1 or len(mine) >= FEW * (len(mine) + len(without)):
+    # a missing line means "not set" only for ranks that came as far, on the same host,
+    # or on hosts alike that print such lines as well
+    mine = {*common.numbers(told["rank"])}
+    homes = common.hosts_of(frames, [*mine])
+    far = {*common.numbers(frames.message(*FAR)["rank"])} - mine
+    speak = {*common.numbers(frames.message("nccl.env")["rank"])}
+    without = far & {*common.ranks_on(frames, homes)} if len(homes) == 1 else set()
+    if not without and _are_alike(frames):
+        without = far & speak
+    if len(mine) >= FEW * (len(mine) + len(without)):
         return None
     return told.select(columns)
+
+
+def _are_alike(frames: Frames) -> bool:
+    """Whether all hosts have as many ranks: then NCCL reads the same on each."""
+    many = frames["ranks"].drop_nulls("host").group_by("host").len()["len"]
+    return many.n_unique() == 1

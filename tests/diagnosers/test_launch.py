@@ -313,6 +313,21 @@ def test_what_each_node_may_have_for_itself_is_no_fault(analyzed, variable):
     assert not found(analyzed(job_with(lines)), "inconsistent-env")
 
 
+@pytest.mark.parametrize(("others", "named"), [(True, True), (False, False)])
+def test_a_host_alone_has_a_variable_if_the_others_print_theirs(
+    analyzed, others, named
+):
+    files = {}
+    for rank in range(3):
+        host, variables = f"gpu000{rank}", {"NCCL_IB_DISABLE": "1"} if others else {}
+        variables |= {"NCCL_PROTO": "Simple"} if rank == 2 else {}
+        text = "".join(env(rank, *pair) for pair in variables.items())
+        text += init(rank, 3) + WARN.format(rank)
+        files[f"rank_{rank}.log"] = text.replace("gpu0001", host)
+    found = {f.slug: f.ranks for _, f in analyzed(files).ranked.findings}
+    assert found.get("inconsistent-env") == ((2,) if named else None)
+
+
 def test_a_job_that_runs_has_no_inconsistent_environment(analyzed):
     lines = {1: env(1, "NCCL_SHM_DISABLE", "1")}
     assert verdict(analyzed(job_with(lines, broken=False))) == "no-failure"
