@@ -1,5 +1,7 @@
 """What the theory tells from lines alone: timeouts, silence, and the kernel beside them."""
 
+import pytest
+
 from log_lines import kernel, table, timeout, verdict
 from ncclforensics.analysis import analyze
 
@@ -40,6 +42,45 @@ def test_a_healthy_kernel_says_nothing(tmp_path):
     told = silent(tmp_path, kernel("usb 1-1: new high-speed USB device"))
     assert verdict(told)[:2] == ("missing-rank", (3,))
     assert "blocked" not in told.ranked.verdict.explanation
+
+
+@pytest.mark.parametrize(("code", "ranks"), [(-6, (3,)), (-15, ())])
+def test_who_aborts_as_those_that_timed_out_waited_as_well(tmp_path, code, ranks):
+    """The last lines of rank 2 are lost; an agent ends rank 3, which did not abort."""
+    spoke = timeout(0) + timeout(1)
+    ends = table((0, -6, 4000), (1, -6, 4001), (2, code, 4002), (3, -15, 4003))
+    text = spoke + ends.replace("10:00:00", "10:10:01")
+    (tmp_path / "job.log").write_text(text)
+    told = analyze([str(tmp_path)])
+    found = [f.ranks for _, f in told.ranked.findings if f.slug == "missing-rank"]
+    assert found == ([ranks] if ranks else [])
+
+
+BARRIER = (
+    "[rank0]:[E820 10:10:00.893679011 ProcessGroupGloo.cpp:2901] [Rank 0]: Rank 2 "
+    "failed to pass monitoredBarrier in 25000 ms\n"
+)
+REACHED = (
+    "[rank1]:[E820 10:10:00.869542361 ProcessGroupGloo.cpp:67] Rank 1 successfully "
+    "reached monitoredBarrier, but received errors while waiting for send/recv from "
+    "rank 0. Please check rank 0 logs for faulty rank.\n"
+)
+CLOSED = (
+    "[rank2]: RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] "
+    "Connection closed by peer [127.0.0.1]:24792\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("last", "slug"), [("10:10:20", "straggler"), ("10:09:30", "missing-rank")]
+)
+def test_who_comes_to_a_monitored_barrier_too_late_did_not_wait(tmp_path, last, slug):
+    """It lost its peers, and its progress tells whether it was at work."""
+    done = "2026-08-20 10:09:35,000 INFO [rank {}/3] tokenized 40 of 40 files\n"
+    late = done.replace("10:09:35", last).replace("40 of 40", "170 of 171")
+    for rank, text in enumerate((done + BARRIER, done + REACHED, late + CLOSED)):
+        (tmp_path / f"rank{rank}.log").write_text(text.format(rank))
+    assert verdict(analyze([str(tmp_path)]))[:2] == (slug, (2,))
 
 
 def test_one_number_and_two_operations(tmp_path):
