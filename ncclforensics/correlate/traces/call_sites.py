@@ -36,6 +36,7 @@ SCHEMA = pl.Schema(
         "file_line": pl.Int64(),
         "waits": pl.Boolean(),
         "was_looked_at": pl.Boolean(),
+        "toward": pl.Int64(),
         "stack": pl.UInt64(),
         "t": tables.TIME,
         **CITE,
@@ -49,8 +50,9 @@ def sites(frames: Frames) -> pl.DataFrame:
     """Return where each rank stood, in SCHEMA, one row per rank.
 
     `op` is the torch.distributed function that it called, if shown. `waits` is true if
-    the rank was in a call, and false if it was seen in other code. A rank has no row if
-    nothing of the user's code is shown.
+    the rank was in a call, and false if it was seen in other code. `toward` is 1 if its
+    message is with the next stage of a pipeline, -1 if with the one before. A rank has
+    no row if nothing of the user's code is shown.
     """
     found = pl.concat(
         [
@@ -206,7 +208,7 @@ def _looked(frames: Frames) -> pl.DataFrame:
 
 
 def _told(lines: pl.DataFrame, *columns: pl.Expr) -> pl.DataFrame:
-    """Return a row per stack of `lines`: `columns`, `synchronizes` and SITE."""
+    """Return a row per stack of `lines`: `columns`, `synchronizes`, `way` and SITE."""
     best = code_places.places()
     return (
         lines.sort(*CITE, "depth")
@@ -217,6 +219,7 @@ def _told(lines: pl.DataFrame, *columns: pl.Expr) -> pl.DataFrame:
                 "synchronizes"
             ),
             pl.coalesce(pl.struct(SITE).filter(p).first() for p in best).alias("site"),
+            code_places.way().drop_nulls().first().alias("way"),
         )
         .unnest("site")
     )
@@ -224,5 +227,9 @@ def _told(lines: pl.DataFrame, *columns: pl.Expr) -> pl.DataFrame:
 
 @once_if_empty()
 def _as_sites(frame: pl.DataFrame) -> pl.DataFrame:
-    known = frame.with_columns(pl.lit(None, pl.UInt64).alias("stack"))
+    way = pl.col("way") if "way" in frame.columns else code_places.way()
+    known = frame.with_columns(
+        pl.lit(None, pl.UInt64).alias("stack"),
+        code_places.toward(way, pl.col("op")).alias("toward"),
+    )
     return known.select(*SCHEMA).cast(SCHEMA)

@@ -25,6 +25,14 @@ INNER_OPS = {
     "_sync_params_and_buffers": "broadcast",
     "_verify_param_shape_across_processes": "all_gather",
 }
+# which way a message goes along a pipeline: Megatron-LM's `recv_forward`, or a loop's
+# own `forward_step` around the call
+PASSES = r"((?:send|recv)_(?:forward|backward|next|prev))"
+HALF_OF_STEP = r"(?:^|_)(forward|backward)(?:_|$)"
+TOWARD = {
+    **dict.fromkeys(("send_forward", "recv_backward", "send_next", "recv_next"), 1),
+    **dict.fromkeys(("recv_forward", "send_backward", "send_prev", "recv_prev"), -1),
+}
 # the same in C and C++: `c10d::AsyncAllreduceWork::run`, `MPI_Allreduce`
 NATIVE = (
     r"^(?:P?MPI_I?|c10d::Async|gloo::(?:\(anonymous namespace\)::)?)"
@@ -123,12 +131,30 @@ def named_call() -> pl.Expr:
     Its wait is in C++, and leaves no frame: `_communicate` in `recv_forward`, both of
     one file. Null if native frames are printed, which would show the call.
     """
-    first = pl.col("file").first()
-    here = (pl.col("file") == first) & (pl.col("file") == first).cum_min().cast(bool)
-    name = pl.col("function").str.to_lowercase().str.extract(NAMED).filter(here)
+    awaits = on_device().cast(pl.Int64).cum_min() == 1  # `_communicate` does so
+    file = pl.col("file").filter(~awaits)
+    function = pl.col("function").filter(~awaits).str.to_lowercase()
+    name = function.str.extract(NAMED).filter((file == file.first()).cum_min())
     told = name.drop_nulls().first().str.replace_all("_", "")
-    bare = is_python().all() & is_own().first()
+    bare = is_python().all() & is_own().filter(~awaits).first()
     return pl.when(bare).then(told.replace(TORCH_NAMES))
+
+
+def way() -> pl.Expr:
+    """Return of a frame which message it passes, as far as its name tells."""
+    name = pl.col("function").str.to_lowercase()
+    # a whole schedule, `forward_backward_step`, passes all of them
+    one = ~(name.str.contains("forward") & name.str.contains("backward"))
+    half = pl.when(is_own() & one).then(name.str.extract(HALF_OF_STEP))
+    return pl.coalesce(name.str.extract(PASSES), half)
+
+
+def toward(way: pl.Expr, op: pl.Expr) -> pl.Expr:
+    """Return 1 for a message with the next stage, -1 with the one before, or null."""
+    half = op.str.strip_prefix("i").str.extract("^(send|recv)")
+    whole = pl.when(way.str.contains("_")).then(way)
+    told = pl.coalesce(whole, pl.concat_str(half, pl.lit("_"), way))
+    return told.replace_strict(TOWARD, default=None, return_dtype=pl.Int64)
 
 
 def kind(op: pl.Expr) -> pl.Expr:

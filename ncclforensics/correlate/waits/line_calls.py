@@ -70,7 +70,7 @@ def by_number(heard: Heard) -> Iterator[dict[str, Any]]:
             wanted = _wanted(heard, others) if seq == last else set()
             wanted = set() if is_message else wanted
             absent = {*late["rank"]} | wanted
-            yield _row(
+            yield row(
                 heard,
                 at,
                 waiting,
@@ -119,7 +119,7 @@ def by_site(heard: Heard) -> Iterator[dict[str, Any]]:
         # a rank seen at work is waited for before any other
         absent = idle or wanted
         printed = heard.roll.lines.filter(pl.col("rank").is_in(list(waiting)))
-        yield _row(
+        yield row(
             heard,
             printed if printed.height else at,
             waiting,
@@ -160,7 +160,7 @@ def by_silence(heard: Heard) -> Iterator[dict[str, Any]]:
         return
     lines = told.lines.filter(pl.col("rank").is_in(list(waiting)))
     called = at["op"].drop_nulls().mode().sort().first()
-    yield _row(
+    yield row(
         heard,
         lines,
         set(waiting),
@@ -195,7 +195,7 @@ def _stack(heard: Heard, ranks: Iterable[int]) -> int | None:
     return int(str(at["stack"].mode().sort()[0])) if at.height else None
 
 
-def _row(
+def row(
     heard: Heard,
     lines: pl.DataFrame,
     waiting: set[int],
@@ -216,13 +216,17 @@ def _row(
     unseen = unseen if is_last else set()
     cite = lines.sort("rank", "source", "line").head(1)
     apart = heard.roll.apart if is_last else set()
+    members = {*waiting, *absent, *unseen, *done, *behind, *apart}
+    if "members" in told:
+        members = {*told["members"]}
+        unseen &= members
     return {
         "is_p2p": False,
         "done": [],
         "behind": [],
         "unstarted": [],
         **told,
-        "members": sorted({*waiting, *absent, *unseen, *done, *behind, *apart}),
+        "members": sorted(members),
         "waiting": sorted(waiting),
         "absent": sorted(absent),
         "unseen": sorted(unseen),

@@ -16,7 +16,7 @@ import polars as pl
 from ncclforensics.correlate.identity import group_members
 from ncclforensics.correlate.traces import call_sites, code_places, groupless_timeouts
 from ncclforensics.correlate.traces.progress import UNLISTED
-from ncclforensics.correlate.waits import line_calls, roll_call
+from ncclforensics.correlate.waits import line_calls, pipeline_sites, roll_call
 from ncclforensics.correlate.waits.line_calls import Heard
 from ncclforensics.model import tables
 
@@ -51,6 +51,10 @@ def meetings(
     ]
     placed |= {rank for row in found for rank in (*row["waiting"], *row["absent"])}
     heard = _heard(frames, told, seen, numbers, placed)
+    found += pipeline_sites.calls(heard, frames["groups"])
+    if stages := {rank for row in found for rank in row["waiting"]} - placed:
+        placed |= stages
+        heard = _heard(frames, told, seen, numbers, placed)
     found += line_calls.by_number(heard)
     at_sites = list(line_calls.by_site(heard))
     found += at_sites or line_calls.by_silence(heard)

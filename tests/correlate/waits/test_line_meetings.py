@@ -237,6 +237,35 @@ def test_who_sends_a_message_makes_no_circle(frames):
     assert [row["absent"] for row in rows.values()] == [[], []]
 
 
+def stages(frames, ranks, functions):
+    """Waiting and absent ranks of messages of stages; the other ranks reduce."""
+    logs = {rank: raised(rank) for rank in range(8)}
+    for rank, function in zip(ranks, functions, strict=True):
+        op = function.partition("_")[0]
+        logs[rank] = raised(rank, function=function, op=op, line=20 + rank)
+    rows = meetings(frames(logs)).to_dicts()
+    return [(*row["waiting"], *row["absent"]) for row in rows if row["is_p2p"]]
+
+
+FOUR = ("recv_backward", "send_forward", "recv_backward", "recv_forward")
+
+
+def test_the_names_of_functions_tell_with_which_stage_a_message_is(frames):
+    waits = stages(frames, (1, 3, 5, 7), FOUR)
+    assert waits == [(1, 3), (3, 5), (5, 7), (7, 5)]
+
+
+def test_of_a_message_that_both_stages_are_in_neither_waits(frames):
+    functions = ("send_forward", "recv_forward", "recv_forward", "recv_forward")
+    waits = stages(frames, (1, 3, 5, 7), functions)
+    assert waits == [(5, 3), (7, 5), (1,), (3,)]
+
+
+@pytest.mark.parametrize("ranks", [(1, 2, 5, 7), (1, 3)])
+def test_ranks_at_other_distances_and_pairs_are_no_pipeline(frames, ranks):
+    assert {len(w) for w in stages(frames, ranks, FOUR[: len(ranks)])} == {1}
+
+
 SPY = """Process {pid}: /opt/venv/bin/python3 -u train.py
 Python v3.11.7 (/opt/python3.11/bin/python3.11)
 
