@@ -132,11 +132,12 @@ def _suspect(
     cites = () if call is None else wording.waiting(frames, call, [rank])[:1]
     place = seen_places.place_of(frames, rank)
     stood = f"; its stack was in {place}" if place else ""
-    return Suspect(rank, host, round(weight, 3), _why(told, story) + stood, cites)
+    why = _why(told, story, rank) + stood
+    return Suspect(rank, host, round(weight, 3), why, cites)
 
 
-def _why(told: Told, story: Story) -> str:
-    """Return one line that says why a rank is suspect."""
+def _why(told: Told, story: Story, here: int) -> str:
+    """Return one line that says why the rank `here` is suspect."""
     others = len(told.end.blocked - {*story.ranks})
     many = count(others, "rank")
     hang = f"{many} {noun(others, 'waits', 'wait')} for it"
@@ -146,6 +147,9 @@ def _why(told: Told, story: Story) -> str:
         return f"{hang}; {what}"
     if story.slug == "missing-rank" and told.end.kind == "circle":
         return f"{hang}; it went past the call that they wait in"
+    if story.slug == "call-order-deadlock" and story.what in weigh.SIDES:
+        peers = [rank for rank in told.end.ranks if rank != here]
+        return f"it and {common.ranks(peers)} wait for each other"
     late = story.what == "at work"
     because = "its log shows it at work" if late else WORDS.get(story.slug, "")
     if told.end.kind == "full":

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 MOST_CALLS = 8
 MOST_NEEDED = 2
+EVEN = 0.5  # of the first weight: within one bit no suspect is ahead
 
 
 def of(frames: Frames, ranked: Ranked) -> Clue | None:
@@ -71,7 +72,8 @@ def _of_suspects(suspects: tuple[Suspect, ...]) -> str:
     if not suspects:
         return ""
     first = suspects[0]
-    alike = [s.rank for s in suspects if (s.weight, s.why) == (first.weight, first.why)]
+    even = [s for s in suspects if s.weight >= EVEN * first.weight]
+    alike = sorted(s.rank for s in even if s.why == first.why)
     who = common.ranks(alike)
     why = first.why
     if len(alike) > 1:
