@@ -1,8 +1,9 @@
 """Training steps that a job logged after, or between, looks at its processes.
 
 The time of a look is that of its file, and the times of log lines may be of another
-zone. They are of one clock if a log was last written when its last step was: a copy, or
-a log in another zone, differs.
+zone. They are of one clock if a log was last written when its last line was: a copy, or
+a log in another zone, differs. A step without a time was made after the last line above
+that has one.
 """
 
 from __future__ import annotations
@@ -26,12 +27,33 @@ CLOSE = pl.duration(seconds=60)  # of the last step, within which its file was w
 
 @remembered
 def dated(frames: Frames) -> pl.DataFrame:
-    """Return the lines of steps whose times are those of their file's clock."""
-    steps = job.steps(frames).drop_nulls("t")
+    """Return the lines of steps whose times are those of their file's clock.
+
+    `t` is the earliest time at which a step may have been made.
+    """
+    steps = job.steps(frames)
     files = frames["sources"].select("source", "modified").unique("source")
-    told = steps.join(files, on="source", how="left", maintain_order="left")
-    apart = pl.col("modified") - pl.col("t").max().over("source")
-    return told.filter((apart < CLOSE) & (apart > -CLOSE))
+    lines = frames["events"].drop_nulls("t").select("source", "line", "t")
+    lines = lines.sort("source", "line").with_columns(
+        pl.col("t").cum_max().over("source").alias("since")
+    )
+    ends = lines.group_by("source").agg(pl.col("since").max().alias("end"))
+    told = (
+        steps.sort("line")
+        .join_asof(
+            lines.drop("t").sort("line"),
+            on="line",
+            by="source",
+            check_sortedness=False,
+        )
+        .join(files, on="source", how="left", maintain_order="left")
+        .join(ends, on="source", how="left", maintain_order="left")
+        .with_columns(pl.coalesce("t", "since").alias("t"))
+        .drop_nulls("t")
+    )
+    apart = pl.col("modified") - pl.col("end")
+    near = (apart < CLOSE) & (apart > -CLOSE)
+    return told.filter(near).drop("since", "end").sort("source", "line")
 
 
 def with_steps(frames: Frames, looks: pl.DataFrame) -> pl.DataFrame:
@@ -83,7 +105,9 @@ def gone_on(frames: Frames) -> frozenset[int]:
 def later(frames: Frames) -> pl.DataFrame:
     """Return the lines of new steps after the last stack or dump; none if too few.
 
-    A pause around the look that is longer than others may be a hang and a restart.
+    The look may have been at a hang that ended with a restart. Where the start of the
+    program cannot be recognised, a pause around the look that is longer than others
+    may be one.
     """
     steps = dated(frames)
     if steps.is_empty():
@@ -96,9 +120,37 @@ def later(frames: Frames) -> pl.DataFrame:
     found = steps.filter(is_later & (pl.col("step") > pl.lit(before["step"].max())))
     if found["step"].n_unique() < LEAST or before["step"].n_unique() < LEAST:
         return steps.clear()
+    starts = _starts_again(frames, before, found)
+    went_on = _is_usual(before, found) if starts is None else not starts
+    return found if went_on else found.clear()
+
+
+def _starts_again(
+    frames: Frames, before: pl.DataFrame, found: pl.DataFrame
+) -> bool | None:
+    """Whether lines that a program prints at its start stand behind steps `before`.
+
+    None if its start is not known: no kind of line stands above the first step alone.
+    """
+    first = before.group_by("source").agg(
+        pl.col("line").min().alias("first"), pl.col("line").max().alias("last")
+    )
+    lines = frames["events"].select("source", "line", "message")
+    lines = lines.join(found.select("source").unique(), on="source", how="semi")
+    lines = lines.join(first, on="source")
+    line, kind = pl.col("line"), ["source", "message"]
+    usual = lines.filter((line >= pl.col("first")) & (line <= pl.col("last")))
+    start = lines.filter(line < pl.col("first")).join(usual, on=kind, how="anti")
+    if {*start["source"]} != {*found["source"]}:
+        return None
+    again = lines.filter(line > pl.col("last")).join(start, on=kind, how="semi")
+    return again.height > 0
+
+
+def _is_usual(before: pl.DataFrame, found: pl.DataFrame) -> bool:
+    """Whether the pause between steps is not much longer than the longest of others."""
     sides = [lines["t"].unique().sort() for lines in (before, found)]
     usual = pl.concat([side.diff() for side in sides]).dt.total_microseconds()
     around = pl.concat([sides[0].tail(1), sides[1].head(1)]).diff()
     longest = PAUSE * int(str(usual.max() or 0))
-    pause = int(str(around.dt.total_microseconds().max()))
-    return found if pause <= longest else found.clear()
+    return int(str(around.dt.total_microseconds().max())) <= longest

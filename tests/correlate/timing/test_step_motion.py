@@ -73,6 +73,34 @@ def test_other_steps_prove_nothing(tmp_path, steps, ahead):
     assert outcome(tmp_path, [41], steps, ahead) != "no-failure"
 
 
+START = "NCCL version 2.21.5+cuda12.4\n"
+PAUSED = paced(0, 20), [(n, 900 + n * PACE) for n in range(20, 40)]
+
+
+@pytest.mark.parametrize(("again", "well"), [("", True), (START, False)])
+def test_after_a_long_pause_the_start_of_the_program_tells_a_restart(
+    tmp_path, again, well
+):
+    assert outcome(tmp_path, [41], [*PAUSED[0], *PAUSED[1]]) != "no-failure"
+    file = tmp_path / "train.log"
+    at = file.stat().st_mtime
+    file.write_text(START + log(PAUSED[0]) + again + log(PAUSED[1]))
+    os.utime(file, (at, at))
+    assert (analyze([str(tmp_path)]).report.outcome == "no-failure") is well
+
+
+def test_steps_without_a_time_were_made_after_the_last_line_that_has_one(tmp_path):
+    """A checkpoint was saved 99 s after the look, and steps go on below that line."""
+    assert outcome(tmp_path, [41], paced(0, 20)) != "no-failure"
+    stamp = f"{datetime.fromtimestamp(T0 + 140, UTC):%Y-%m-%d %H:%M:%S},000"
+    later = "".join(f"step {n} loss 0.25\n" for n in range(20, 24))
+    saved = f"{stamp} INFO saved checkpoint to /ckpt/20\n"
+    file = tmp_path / "train.log"
+    file.write_text(START + log(paced(0, 20)) + saved + later)
+    os.utime(file, (T0 + 150, T0 + 150))
+    assert analyze([str(tmp_path)]).report.outcome == "no-failure"
+
+
 def dump(rank, at, timeout_ms):
     """A dump of one rank: an all_reduce that is open since `at`."""
     entry = {
