@@ -44,11 +44,17 @@ def test_a_healthy_kernel_says_nothing(tmp_path):
     assert "blocked" not in told.ranked.verdict.explanation
 
 
-@pytest.mark.parametrize(("code", "ranks"), [(-6, (3,)), (-15, ())])
-def test_who_aborts_as_those_that_timed_out_waited_as_well(tmp_path, code, ranks):
-    """The last lines of rank 2 are lost; an agent ends rank 3, which did not abort."""
+@pytest.mark.parametrize(
+    ("codes", "ranks"), [((-6, -6), (3,)), ((-6, -15), ()), ((-15, -6), ())]
+)
+def test_who_aborts_as_those_that_timed_out_waited_as_well(tmp_path, codes, ranks):
+    """The last lines of rank 2 are lost; an agent ends rank 3, which did not abort.
+
+    Where the agent ended one that had timed out as well, that tells nothing of rank 3.
+    """
     spoke = timeout(0) + timeout(1)
-    ends = table((0, -6, 4000), (1, -6, 4001), (2, code, 4002), (3, -15, 4003))
+    one, two = codes
+    ends = table((0, -6, 4000), (1, one, 4001), (2, two, 4002), (3, -15, 4003))
     text = spoke + ends.replace("10:00:00", "10:10:01")
     (tmp_path / "job.log").write_text(text)
     told = analyze([str(tmp_path)])

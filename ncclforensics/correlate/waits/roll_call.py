@@ -300,16 +300,18 @@ def _broke(frames: Frames) -> frozenset[int]:
 
 
 def _aborted(frames: Frames, own: pl.DataFrame) -> pl.DataFrame:
-    """Return LINE of the ranks that aborted as those that timed out, and not before.
+    """Return LINE of the ranks that aborted as all those did that timed out.
 
-    Their watchdogs ended them too, and their last lines are lost. A process that its
-    agent ends does not abort.
+    Their watchdogs ended them too, and their last lines are lost. If an agent was
+    faster with one of those, how a rank ended tells nothing of its wait.
     """
-    ends = exit_records.ended(frames).filter(
-        pl.col("code") == -signal.SIGABRT, pl.col("t") >= pl.lit(own["until"].min())
-    )
-    lost = ends.filter(~pl.col("rank").is_in(own["rank"].implode()))
-    lost = lost if lost.height < ends.drop_nulls("rank").height else lost.clear()
+    ends = exit_records.ended(frames).drop_nulls("rank").filter(pl.col("code") != 0)
+    timed_out = pl.col("rank").is_in(own["rank"].implode())
+    theirs = ends.filter(timed_out)["code"] == -signal.SIGABRT
+    late = pl.col("t") >= pl.lit(own["until"].min())
+    lost = ends.filter(~timed_out & late & (pl.col("code") == -signal.SIGABRT))
+    if not (theirs.len() and theirs.all()):
+        lost = lost.clear()
     unknown = pl.lit(None, TIME).alias("t")
     return lost.select("rank", unknown, *CITE, message=pl.lit("exits")).select(LINE)
 
