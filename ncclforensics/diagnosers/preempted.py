@@ -123,7 +123,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     pods = tuple(sorted(set(pods)))
     # a cloud takes back the machine that prints its notice
     taken = lines.filter(pl.col("message").str.starts_with("cloud."))["host"]
-    ranks = common.ranks_on(frames, pods or common.hosts(taken) or hosts)
+    ranks = common.ranks_on(frames, pods or common.hosts(taken))
     if "preempted" in lines.columns:
         told = lines["preempted"].drop_nulls().str.extract_all(r"\d+").explode()
         ranks = common.numbers(told.cast(pl.Int64, strict=False)) or ranks
