@@ -18,7 +18,7 @@ from ncclforensics.model.frames import Frames
 from ncclforensics.model.notes import Note
 from ncclforensics.model.tables import CITE, SCHEMAS
 from ncclforensics.parsers import limits
-from ncclforensics.parsers.logs import captures, framing, grammar
+from ncclforensics.parsers.logs import captures, framing, grammar, sentences
 from ncclforensics.parsers.logs.inner_rows import FOUND, Room, structured
 from ncclforensics.parsers.logs.lines_below import under
 from ncclforensics.parsers.logs.search_terms import WRAPPED
@@ -59,9 +59,11 @@ def taken(
     own: pl.Expr,
     messages: Sequence[Message],
     room: Room,
+    quotes: bool = False,
 ) -> Frames:
     """Match the lines that fulfil `own` to messages; the others may be under them.
 
+    What a sentence quotes is only told of, unless `quotes`: see `sentences`.
     `source` is null in the returned frames; their rows are ordered by `line`.
     """
     segments = lines.framed(own)
@@ -76,7 +78,12 @@ def taken(
     odd: set[str] = set()
     for message_id, taken_ in found.items():
         message = by_id[message_id]
-        whole = frame = _believed(taken_, message, odd)
+        frame, retold = _apart(taken_, message, quotes)
+        if retold.height:
+            fed["events"].append(retold)
+        if frame.is_empty():
+            continue
+        whole = frame = _believed(frame, message, odd)
         if message.inner:
             whole, is_cut = structured(frame, message, lines, room)
             whole = _believed(whole, message, odd)
@@ -94,6 +101,8 @@ def taken(
             fed.setdefault(message.feeds, []).append(row.with_columns(*constants))
     conforming = {name: _conforming(name, rows) for name, rows in fed.items() if rows}
     notes = []
+    if any((rows["message"] == sentences.QUOTED).any() for rows in fed["events"]):
+        notes.append(sentences.NOTE)
     if full:
         notes.append(
             f"more of {', '.join(full)} than is read: their details are incomplete"
@@ -103,6 +112,18 @@ def taken(
     if notes:
         conforming["notes"] = tables.noted(Note("parsers", text) for text in notes)
     return Frames(conforming, frames)
+
+
+def _apart(
+    frame: pl.DataFrame, message: Message, quotes: bool
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the rows of records, or all if `quotes`, and events of the others."""
+    if message.loose or not (message.role != "neutral" or message.feeds):
+        return frame, frame.clear()
+    quoted = sentences.of(frame, message, quotes)
+    told = _event(frame.filter(quoted), message).select(*SCHEMAS["events"])
+    told = told.with_columns(pl.lit(sentences.QUOTED).alias("message"))
+    return (frame if quotes else frame.filter(~quoted)), told
 
 
 def _quoted(whole: pl.DataFrame, frame: pl.DataFrame, structure: str) -> pl.DataFrame:
