@@ -95,7 +95,10 @@ def taken(
             row = _event(_at_own_line(whole.filter(FOUND)), message)
             told = told.drop(FOUND)
         fed["events"].append(quoted)
-        frames[message_id] = told.sort("line", maintain_order=True)
+        rows = told.sort("line", maintain_order=True)
+        name = message.stands_for or message_id
+        both = [frames[name], rows] if name in frames else [rows]
+        frames[name] = pl.concat(both, how="diagonal_relaxed")
         if message.feeds:
             constants = [pl.lit(v).alias(k) for k, v in message.constants.items()]
             fed.setdefault(message.feeds, []).append(row.with_columns(*constants))
@@ -120,10 +123,10 @@ def _apart(
     """Return the rows of records, or all if `quotes`, and events of the others."""
     if message.loose or not (message.role != "neutral" or message.feeds):
         return frame, frame.clear()
-    quoted = sentences.of(frame, message, quotes)
-    told = _event(frame.filter(quoted), message).select(*SCHEMAS["events"])
+    said = sentences.of(frame, message, quotes)
+    told = _event(frame.filter(said["quoted"]), message).select(*SCHEMAS["events"])
     told = told.with_columns(pl.lit(sentences.QUOTED).alias("message"))
-    return (frame if quotes else frame.filter(~quoted)), told
+    return frame.filter(~said["denied" if quotes else "quoted"]), told
 
 
 def _quoted(whole: pl.DataFrame, frame: pl.DataFrame, structure: str) -> pl.DataFrame:

@@ -30,10 +30,19 @@ _LETTER = r"[A-Za-z\x{80}-\x{10FFFF}]"
 _WORD = rf"{_LETTER}(?:{_LETTER}|['-])*"
 _MARKS = r"""^[\s>*\x{2022}#("-]*(?:\d{1,2}[.)] )?"""
 _BEGINS = rf"{_MARKS}(?:[A-Z][a-z]+: )?{_WORD}[,;]? (?:{_WORD}|\d+)(?:[\s,;:.!?)]|$)"
+# also behind a name that is no word: `Since NCCL_IB_TIMEOUT=22: no more "NET/IB …"`
+_OPENS = r"""[`"'(\x{201c}]"""
+_ENTERS = rf"{_MARKS}{_WORD},? \S{{1,40}} (?:{_WORD},? )+{_WORD}:? ?{_OPENS}"
+_ITEM = r"^\s*[-*\x{2022}] [Rr]anks? \d+(?:-\d+)?: "
+# what a sentence says not to be there
+_DENIED = (
+    r"(?i)(?:\b(?:no|not|never|none|without|no more|no longer|instead of)"
+    r"|n['\x{2019}]t)\b[^.;!?:]{0,24}$"
+)
 # what programs write in front of a colon
 _LABEL = (
     r"^\W*(?:(?i:error|warning|warn|info|debug|fatal|critical|message|reason|exception"
-    r"|failed|caused by)|\w*(?:Error|Exception|Warning)): "
+    r"|failed|caused by)|\w*(?:Error|Exception|Warning))(?:: | \[)"
 )
 _PERSON = (
     r"(?:^|[\s(])(?:I|[Ww]e|[Mm]y|[Oo]ur|[Tt]oday|[Yy]esterday"
@@ -49,22 +58,29 @@ _HEADER = ascii_only(
 )
 
 
-def of(found: pl.DataFrame, message: Message, anywhere: bool) -> pl.Series:
-    """Return for each row whether its message is quoted inside a sentence.
+def of(found: pl.DataFrame, message: Message, anywhere: bool) -> pl.DataFrame:
+    """Return for each row whether its message is `quoted` in a sentence, or `denied`.
 
     `found` are rows of `grammar.match`, with `raw`, `text` and `header`. `anywhere` is
     whether a message may begin behind a prefix that nothing knows: then words alone in
-    front of it are a sentence.
+    front of it are a sentence. What a sentence says not to be there is `denied`.
     """
     raw, text = pl.col("raw"), pl.col("text")
-    begins = raw.str.contains(_BEGINS) & ~raw.str.contains(_LABEL)
-    maybe = found.select(begins.fill_null(False)).to_series()
-    if not maybe.any():
+    begins = raw.str.contains(_BEGINS) | raw.str.contains(_ENTERS)
+    item = raw.str.contains(_ITEM)
+    begins = (begins & ~raw.str.contains(_LABEL)) | item
+    maybe = found.select(begins.fill_null(False).alias("quoted"), denied=pl.lit(False))
+    if not maybe["quoted"].any():
         return maybe
     above = raw.str.split(text).list.first()
-    inside = text.str.extract(rf"(?s)^(.*?)(?:{message.regex})").fill_null("")
-    ahead = pl.concat_str(above, inside).str.replace(_HEADER, "")
-    said = found.select(ahead.alias("ahead"), "header")
+    # with the mark that a message anywhere begins behind
+    at = text.str.extract_groups(
+        rf"(?s)^(?P<_at>.*?)(?P<_is>(?:{message.regex}))"
+    ).struct
+    mark = at.field("_is").str.extract(f"^({_OPENS})")
+    inside = (at.field("_at").fill_null(""), mark.fill_null(""))
+    ahead = pl.concat_str(above, *inside).str.replace(_HEADER, "")
+    said = found.select(ahead.alias("ahead"), "header", item.alias("item"))
     ahead = pl.col("ahead")
     is_open = (
         (ahead.str.count_matches("`", literal=True) % 2 == 1)
@@ -72,7 +88,9 @@ def of(found: pl.DataFrame, message: Message, anywhere: bool) -> pl.Series:
         | ahead.str.contains(_SINGLE)
         | ahead.str.contains(_CURLY)
     )
-    speaks = ahead.str.contains(_PERSON)
+    speaks = ahead.str.contains(_PERSON) | pl.col("item")
     if anywhere:
         speaks |= ahead.str.contains(_ONLY_WORDS) & pl.col("header").is_null()
-    return maybe & said.select(is_open | speaks).to_series()
+    told = said.select((is_open | speaks).alias("quoted"), ahead.str.contains(_DENIED))
+    quoted = maybe["quoted"] & told["quoted"]
+    return pl.DataFrame([quoted, (quoted & told["ahead"]).alias("denied")])
