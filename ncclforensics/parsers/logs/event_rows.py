@@ -121,7 +121,7 @@ def _apart(
     frame: pl.DataFrame, message: Message, quotes: bool
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the rows of records, or all if `quotes`, and events of the others."""
-    if message.loose or not (message.role != "neutral" or message.feeds):
+    if message.role == "neutral" and not message.feeds:
         return frame, frame.clear()
     said = sentences.of(frame, message, quotes)
     told = _event(frame.filter(said["quoted"]), message).select(*SCHEMAS["events"])

@@ -10,6 +10,7 @@ a rank; and a quotation is open where the message begins, or the words are a per
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -36,7 +37,7 @@ _ENTERS = rf"{_MARKS}{_WORD},? \S{{1,40}} (?:{_WORD},? )+{_WORD}:? ?{_OPENS}"
 _ITEM = r"^\s*[-*\x{2022}] [Rr]anks? \d+(?:-\d+)?: "
 # what a sentence says not to be there
 _DENIED = (
-    r"(?i)(?:\b(?:no|not|never|none|without|no more|no longer|instead of)"
+    r"(?i)(?:\b(?:no|not|never|none|nobody|without|instead of)"
     r"|n['\x{2019}]t)\b[^.;!?:]{0,24}$"
 )
 # what programs write in front of a colon
@@ -63,9 +64,15 @@ def of(found: pl.DataFrame, message: Message, anywhere: bool) -> pl.DataFrame:
 
     `found` are rows of `grammar.match`, with `raw`, `text` and `header`. `anywhere` is
     whether a message may begin behind a prefix that nothing knows: then words alone in
-    front of it are a sentence. What a sentence says not to be there is `denied`.
+    front of it are a sentence. What a sentence says not to be there is `denied`, also
+    of what people retell, which is no record anyway.
     """
     raw, text = pl.col("raw"), pl.col("text")
+    if message.loose:
+        words = "|".join(map(re.escape, message.needles))
+        ahead = text.str.extract(f"(?s)^(.*?)(?:{words})").fill_null("")
+        denied = ahead.str.contains(_DENIED).alias("denied")
+        return found.select(denied.alias("quoted"), denied)
     begins = raw.str.contains(_BEGINS) | raw.str.contains(_ENTERS)
     item = raw.str.contains(_ITEM)
     begins = (begins & ~raw.str.contains(_LABEL)) | item

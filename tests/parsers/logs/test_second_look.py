@@ -30,6 +30,7 @@ RETOLD = {
 }
 ITEMS = {  # as somebody writes in an incident: who, and the words that tell the class
     "gpu-fault": ("03:14 gpu0012: Xid 79, GPU has fallen off the bus", (), "gpu0012"),
+    "gpu-fault ": ("Xid 48 (double bit) on gpu0007 at 02:11", (), "gpu0007"),
     "host-oom": ("pods:\n worker-3: OOMKilled, exit 137", (), "worker-3"),
     "ib-error": (
         "gpu0001: NET/IB got completion ... status=12 vendor err 129, peer gpu0003\n"
@@ -58,6 +59,8 @@ LOOK_ALIKES = (
     "the file server storage1 is not responding",
     "rank 0 never came to ALLREDUCE",
     "the ports are all free, no EADDRINUSE",
+    "gpu0007 never had Xid 48",
+    "We replaced gpu0007, it had Xid 48 in May. This week 3 runs completed.",
     'Since NCCL_IB_TIMEOUT=22: no more "NET/IB : Got completion from peer with '
     'status=12" on any node',
 )
@@ -95,7 +98,7 @@ def test_what_was_retold_is_possible_at_most_and_says_so(analyzed, slug, text):
 def test_who_and_what_are_enough_of_an_incident_s_notes(analyzed, slug, told):
     text, ranks, host = told
     found = analyzed({"note.txt": f"{text}\n"}).ranked.verdict
-    assert (found.slug, found.confidence) == (slug, "possible")
+    assert (found.slug, found.confidence) == (slug.strip(), "possible")
     assert (found.ranks, found.hosts) == (ranks, (host,) if host else ())
     assert "condensed by hand" in found.explanation
 
