@@ -15,11 +15,19 @@ import polars as pl
 
 from ncclforensics.correlate.traces.progress import UNEVEN
 from ncclforensics.model.frames import remembered
+from ncclforensics.model.tables import with_nulls
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 Aspect = Literal["op", "shape"]
+# what a person may leave out
+PEERS = {
+    "shape": pl.String(),
+    "peer": pl.Int64(),
+    "peer_op": pl.String(),
+    "peer_shape": pl.String(),
+}
 
 
 def sides(frames: Frames, aspect: Aspect) -> list[tuple[str, pl.DataFrame]]:
@@ -133,8 +141,9 @@ def _agreeing(told: pl.DataFrame) -> pl.DataFrame:
 def _retold(frames: Frames) -> pl.DataFrame:
     """Return the fingerprints that a person retold, as rows of the message."""
     lines = frames.message("condensed.fingerprint", "c10d.fingerprint.retold")
-    if "shape" not in lines.columns:
-        return lines.clear()
+    if lines.is_empty():
+        return lines
+    lines = with_nulls(lines, PEERS)
     own = lines.with_columns(pl.col("rank").alias("group_rank"), is_peer=False)
     peer = lines.drop_nulls("peer").with_columns(
         pl.lit(None, pl.Int64).alias("rank"),

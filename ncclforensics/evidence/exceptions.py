@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TRACEBACKS = ("python.traceback", "torchelastic.error_file")
 # last line of a traceback that is missing, as it is or as a person retold it
-HEADLESS = ("uncaught.of_rank", "condensed.raised")
+HEADLESS = ("uncaught.of_rank",)
 NAMELESS = "uncaught.exception"  # the same, from a process that does not print its rank
 # exceptions that a process raises because of others, or that report another's end
 ECHOES = (

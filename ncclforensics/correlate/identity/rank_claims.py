@@ -19,35 +19,32 @@ COMPLETE = ("nccl.init.complete", "nccl.init.start")
 @remembered
 def claims(frames: Frames) -> pl.DataFrame:
     """Return the claims on ranks in schema `ranks`, one row per claim."""
-    told = [
-        frames[name].select(
-            *(
-                pl.col(c) if c in frames[name].columns else pl.lit(None, dtype).alias(c)
-                for c, dtype in tables.SCHEMAS["ranks"].items()
-            )
-        )
-        for name in ("sources", "events", "exits", "ranks")
-    ]
     # a dump belongs to one rank: one claim stands for its millions of calls
     dumped = outline(frames).select("rank", "source").unique(maintain_order=True)
-    told.append(tables.conform("ranks", dumped))
     inits = frames.message(*COMPLETE)
-    if inits.is_empty():
-        inits = _inspected(frames)
-    if inits.height:
-        told.append(_from_inits(inits))
-    else:
-        told.append(_from_trees(frames))
-    told.append(_from_listing(frames))
-    told.append(_from_words(frames))
-    told += [_from_notes(frames), agent_processes.left_out(frames)]
+    inits = inits if inits.height else _inspected(frames)
+    told = [
+        *(_claimed(frames[name]) for name in ("sources", "events", "exits", "ranks")),
+        _claimed(dumped),
+        _from_inits(inits) if inits.height else _from_trees(frames),
+        *(of(frames) for of in (_from_listing, _from_words, _from_notes)),
+        agent_processes.left_out(frames),
+    ]
     headed = process_stacks.headed(frames)
     if headed.height:
         hosts = pl.concat([part["host"] for part in told]).drop_nulls().unique()
         only = pl.lit(hosts[0] if len(hosts) == 1 else None, pl.String)
         there = headed.with_columns(pl.coalesce("host", only).alias("host"))
-        told.append(tables.conform("ranks", there))
+        told.append(_claimed(there))
     return pl.concat(told).unique(maintain_order=True)
+
+
+def _claimed(lines: pl.DataFrame) -> pl.DataFrame:
+    """Return what lines tell of ranks, in schema `ranks`; what none tells is null."""
+    schema = tables.SCHEMAS["ranks"]
+    return tables.conform(
+        "ranks", lines.select(c for c in lines.columns if c in schema)
+    )
 
 
 def _from_listing(frames: Frames) -> pl.DataFrame:
@@ -58,7 +55,6 @@ def _from_listing(frames: Frames) -> pl.DataFrame:
     """
     lines = frames.message("slurm.listed", "slurm.submitit.started")
     hosts = [c for c in ("after", "before") if c in lines.columns]
-    schema = tables.SCHEMAS["ranks"]
     if not hosts or any(name.startswith("torchelastic.") for name in frames.messages):
         return tables.empty("ranks")
     lines = lines.with_columns(
@@ -67,21 +63,13 @@ def _from_listing(frames: Frames) -> pl.DataFrame:
     several = "on_node" in lines.columns and bool((lines["on_node"] > 1).any())
     if not several and lines["rank"].n_unique() <= lines["host"].n_unique():
         return tables.empty("ranks")
-    return lines.select(
-        pl.col(c) if c in ("rank", "host", *CITE) else pl.lit(None, dtype).alias(c)
-        for c, dtype in schema.items()
-    )
+    return _claimed(lines.select("rank", "host", *CITE))
 
 
 def _from_words(frames: Frames) -> pl.DataFrame:
     """Return rank claims from lines in which programs print `rank 3 of 8`."""
     lines = world.said(frames)
-    told = lines.with_columns(pl.coalesce("rank", "told").alias("rank"))
-    schema = tables.SCHEMAS["ranks"]
-    return told.select(
-        (pl.col(c) if c in told.columns else pl.lit(None)).cast(dtype).alias(c)
-        for c, dtype in schema.items()
-    )
+    return _claimed(lines.with_columns(pl.coalesce("rank", "told").alias("rank")))
 
 
 def _from_notes(frames: Frames) -> pl.DataFrame:
@@ -93,7 +81,7 @@ def _from_notes(frames: Frames) -> pl.DataFrame:
     told = lines.filter((last - pl.col("first")).is_between(0, MOST_NOTED)).select(
         pl.int_ranges("first", last + 1).alias("rank"), "host", *CITE
     )
-    return tables.conform("ranks", told.explode("rank"))
+    return _claimed(told.explode("rank"))
 
 
 def _from_inits(inits: pl.DataFrame) -> pl.DataFrame:
@@ -142,7 +130,6 @@ def _from_trees(frames: Frames) -> pl.DataFrame:
     A set-up that fails leaves nothing else. If at least two processes on the only host
     show that rank equals device, the devices of the other processes give their ranks.
     """
-    schema = tables.SCHEMAS["ranks"]
     process = ["host", "pid", "device"]
     trees = frames.message("nccl.trees")
     if "comm_rank" not in trees.columns:
@@ -162,7 +149,4 @@ def _from_trees(frames: Frames) -> pl.DataFrame:
     by_device = told.height > 1 and (told["rank"] == told["device"]).all()
     if one_each and by_device and others["host"].n_unique() == 1:
         told = others.with_columns(pl.coalesce("rank", "device").alias("rank"))
-    return told.select(
-        pl.col(c) if c in told.columns else pl.lit(None, dtype).alias(c)
-        for c, dtype in schema.items()
-    )
+    return _claimed(told)

@@ -18,7 +18,7 @@ from ncclforensics.model.frames import Frames
 from ncclforensics.model.notes import Note
 from ncclforensics.model.tables import CITE, SCHEMAS
 from ncclforensics.parsers import limits
-from ncclforensics.parsers.logs import captures, framing, grammar
+from ncclforensics.parsers.logs import captures, framing, grammar, sentences
 from ncclforensics.parsers.logs.inner_rows import FOUND, Room, structured
 from ncclforensics.parsers.logs.lines_below import under
 from ncclforensics.parsers.logs.search_terms import WRAPPED
@@ -59,9 +59,11 @@ def taken(
     own: pl.Expr,
     messages: Sequence[Message],
     room: Room,
+    quotes: bool = False,
 ) -> Frames:
     """Match the lines that fulfil `own` to messages; the others may be under them.
 
+    What a sentence quotes is only told of, unless `quotes`: see `sentences`.
     `source` is null in the returned frames; their rows are ordered by `line`.
     """
     segments = lines.framed(own)
@@ -76,7 +78,12 @@ def taken(
     odd: set[str] = set()
     for message_id, taken_ in found.items():
         message = by_id[message_id]
-        whole = frame = _believed(taken_, message, odd)
+        frame, retold = _apart(taken_, message, quotes)
+        if retold.height:
+            fed["events"].append(retold)
+        if frame.is_empty():
+            continue
+        whole = frame = _believed(frame, message, odd)
         if message.inner:
             whole, is_cut = structured(frame, message, lines, room)
             whole = _believed(whole, message, odd)
@@ -88,12 +95,17 @@ def taken(
             row = _event(_at_own_line(whole.filter(FOUND)), message)
             told = told.drop(FOUND)
         fed["events"].append(quoted)
-        frames[message_id] = told.sort("line", maintain_order=True)
+        rows = told.sort("line", maintain_order=True)
+        name = message.stands_for or message_id
+        both = [frames[name], rows] if name in frames else [rows]
+        frames[name] = pl.concat(both, how="diagonal_relaxed")
         if message.feeds:
             constants = [pl.lit(v).alias(k) for k, v in message.constants.items()]
             fed.setdefault(message.feeds, []).append(row.with_columns(*constants))
     conforming = {name: _conforming(name, rows) for name, rows in fed.items() if rows}
     notes = []
+    if any((rows["message"] == sentences.QUOTED).any() for rows in fed["events"]):
+        notes.append(sentences.NOTE)
     if full:
         notes.append(
             f"more of {', '.join(full)} than is read: their details are incomplete"
@@ -103,6 +115,18 @@ def taken(
     if notes:
         conforming["notes"] = tables.noted(Note("parsers", text) for text in notes)
     return Frames(conforming, frames)
+
+
+def _apart(
+    frame: pl.DataFrame, message: Message, quotes: bool
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the rows of records, or all if `quotes`, and events of the others."""
+    if message.role == "neutral" and not message.feeds:
+        return frame, frame.clear()
+    said = sentences.of(frame, message, quotes)
+    told = _event(frame.filter(said["quoted"]), message).select(*SCHEMAS["events"])
+    told = told.with_columns(pl.lit(sentences.QUOTED).alias("message"))
+    return frame.filter(~said["denied" if quotes else "quoted"]), told
 
 
 def _quoted(whole: pl.DataFrame, frame: pl.DataFrame, structure: str) -> pl.DataFrame:

@@ -9,6 +9,7 @@ launchers named in `DECORATIONS`.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 
@@ -131,40 +132,28 @@ _DECORATION = ascii_only(
     + "|".join(DECORATIONS[k] for k in _NEVER_INDENTED)
     + ")"
 )
-_SAYS = (
-    "pod",
-    "container",
-    "cri_t",
-    "mpi_rank",
-    "mpi_host",
-    "mpi_t",
-    "det_rank",
-    "det_t",
-    "eq_rank",
-    "labels",
-    "algo",
-    "sky_node",
-    "sky_ip",
-    "torch_rank",
-    "tee_rank",
-    "ray_pid",
-    "ray_ip",
-    "vllm_rank",
-    "sglang_rank",
-    "sys_t",
-    "sys_iso",
-    "sys_host",
-    "ctime",
-    "iso_t",
-    "us_t",
-    "md",
-    "md_hms",
-    "step_host",
-    "any_host",
-    "worker",
-    "service",
-    "task",
-)
+# Who writes a line, by what stands in front of it, the surest first: NCCL's own header,
+# the kernel's and Slurm's lines, records and labels of shippers, prefixes of launchers.
+# What names a machine otherwise than its processes do (a pod, a service) is an alias.
+TELLS = {
+    "rank": (
+        *("head_rank", "torch_rank", "mpi_rank", "det_rank", "eq_rank"),
+        *("vllm_rank", "sglang_rank", "told_rank", "tag"),
+    ),
+    "local_rank": ("tee_rank", "teed_rank"),
+    "task": ("task",),
+    "host": (
+        *("head_host", "sys_host", "step_host", "told_host", "label_host"),
+        *("mpi_host", "worker", "any_host", "ray_ip", "sky_ip"),
+    ),
+    "host_alias": (
+        *("algo", "service", "sky_node", "pod", "told_pod", "label_pod", "told_algo"),
+    ),
+    "pid": ("head_pid", "ray_pid"),
+    "device": ("head_dev",),
+}
+_NAMES = ("host", "host_alias")  # the others are numbers
+_SAYS = tuple(re.findall(r"\(\?P<(\w+)>", "".join(DECORATIONS.values())))
 # the captures that distinguish the writers of one stream
 _SPEAKERS = (
     "told_host",
@@ -323,27 +312,17 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
     ahead = pl.col("raw").str.strip_suffix(pl.col("text"))
     segments = segments.with_columns(pl.col("text").str.extract(_TAG).alias("tag"))
     segments = _teed(segments)
-    pod = pl.coalesce("pod", "told_pod", "label_pod")
     who = {
-        "rank": number(
-            *("head_rank", "torch_rank", "mpi_rank", "det_rank", "eq_rank"),
-            *("vllm_rank", "sglang_rank", "told_rank", "tag"),
-        ),
-        "local_rank": number("tee_rank", "teed_rank"),
-        "task": number("task"),
-        "host": pl.coalesce(
-            *("head_host", "sys_host", "step_host", "told_host", "label_host"),
-            *("mpi_host", "worker", "any_host", "ray_ip", "sky_ip"),
-        ),
-        "host_alias": pl.coalesce("algo", "service", "sky_node", pod, "told_algo"),
+        column: pl.coalesce(names) if column in _NAMES else number(*names)
+        for column, names in TELLS.items()
+    }
+    who |= {
         "in_pod": pl.concat_str(
             pl.coalesce("told_namespace", "label_namespace").fill_null(""),
-            pod,
+            pl.coalesce("pod", "told_pod", "label_pod"),
             pl.coalesce("container", "told_container", "label_container").fill_null(""),
             separator="/",
         ),
-        "pid": number("head_pid", "ray_pid"),
-        "device": number("head_dev"),
         "attempt": pl.lit(None, pl.Int64),
     }
     group = {

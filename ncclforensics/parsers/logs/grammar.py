@@ -46,7 +46,8 @@ class Message:
     prints a `routine` message all the time, so only a few of them are read. A `paced`
     message tells how long a step took: a sample over the whole log is read. A `tag` is
     what a program puts in line after line: a few lines of each are read. A `loose`
-    message is one as people retell it, read only where nothing else tells a cause.
+    message is one as people retell it, read only where nothing else tells a cause; its
+    captures are told as those of the message that it `stands_for`.
     """
 
     id: str
@@ -68,6 +69,7 @@ class Message:
     paced: bool = False
     tag: bool = False
     loose: bool = False
+    stands_for: str | None = None
     samples: Sequence[Mapping[str, Any]] = ()
     near: Sequence[str] = ()
 

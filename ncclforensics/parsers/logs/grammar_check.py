@@ -80,7 +80,11 @@ def first_line(text: str, messages: Sequence[Message]) -> dict[str, pl.DataFrame
     raw = text.strip("\n").split("\n")
     lines = pl.DataFrame({"line": range(1, len(raw) + 1), "raw": raw})
     found = event_rows.recognise(lines, 1, messages).messages
-    return {name: frame for name, frame in found.items() if frame.height}
+    return {
+        str(name): part
+        for frame in found.values()
+        for (name,), part in frame.partition_by("message", as_dict=True).items()
+    }
 
 
 def matches(file: Path) -> Iterator[tuple[int, str, str]]:

@@ -27,6 +27,7 @@ from ncclforensics.parsers.logs import (
     log_reader,
     log_shape,
     scan,
+    sentences,
 )
 from ncclforensics.parsers.logs.inner_rows import Room
 from ncclforensics.parsers.logs.kept_lines import Kept
@@ -72,7 +73,7 @@ def read(sources: Sequence[Source], found: Frames) -> Frames | None:
     for many, messages in _passes():
         # nothing is taken of a line without a needle of what tells of trouble
         needles = grammar.has_needle("raw", filter(_tells, messages))
-        told = event_rows.taken(joined[many - 1], needles, messages, Room())
+        told = event_rows.taken(joined[many - 1], needles, messages, Room(), True)
         telling = _is_trouble() | (pl.col("message") == ELIDED)
         new = _apart(told["events"].filter(telling)["line"], many, taken)
         taken = pl.concat([taken, *(new + below for below in range(many))])
@@ -161,7 +162,7 @@ def _of(log: Source) -> pl.DataFrame:
 
 def _passes() -> Iterator[tuple[int, Sequence[Message]]]:
     """Yield how many lines are joined and what is looked for, the surest first."""
-    for many in range(2, JOINED + 1):
+    for many in range(1, JOINED + 1):
         yield many, grammar.strict()
     for messages in (grammar.anywhere(), grammar.load()):
         for many in range(1, JOINED + 1):
@@ -177,7 +178,8 @@ def _tells(message: Message) -> bool:
 def _is_trouble() -> pl.Expr:
     net = pl.col("message").str.starts_with(grammar.NET)
     cut = pl.col("message").str.ends_with(grammar.CUT_OFF)
-    return pl.col("role").is_in(FAILING).fill_null(False) & ~net & ~cut
+    told = ~(net | cut | (pl.col("message") == sentences.QUOTED))
+    return pl.col("role").is_in(FAILING).fill_null(False) & told
 
 
 def _joined(lines: pl.DataFrame, many: int) -> pl.DataFrame:

@@ -28,6 +28,42 @@ RETOLD = {
         "die anderen warten\n"
     ),
 }
+ITEMS = {  # as somebody writes in an incident: who, and the words that tell the class
+    "gpu-fault": ("03:14 gpu0012: Xid 79, GPU has fallen off the bus", (), "gpu0012"),
+    "gpu-fault ": ("Xid 48 (double bit) on gpu0007 at 02:11", (), "gpu0007"),
+    "host-oom": ("pods:\n worker-3: OOMKilled, exit 137", (), "worker-3"),
+    "ib-error": (
+        "gpu0001: NET/IB got completion ... status=12 vendor err 129, peer gpu0003\n"
+        "gpu0002: NET/IB got completion ... status=12 vendor err 129, peer gpu0003",
+        (),
+        "gpu0003",
+    ),
+    "shm-exhausted": ("the DataLoader worker was killed by a Bus error", (), None),
+    "node-lost": ("slurm says gpu0044 not responding -> DOWN*", (), "gpu0044"),
+    "port-in-use": ("rank 0 on gpu0001 dies, EADDRINUSE port 29500", (), "gpu0001"),
+    "crashed-rank": (
+        "rank 11: FileNotFoundError /data/7.tar, exit code 1",
+        (11,),
+        None,
+    ),
+    "collective-mismatch": (
+        "rank 0 -> BROADCAST\nrank 1 -> ALLREDUCE\nrank 2 -> ALLREDUCE",
+        (0,),
+        None,
+    ),
+}
+LOOK_ALIKES = (
+    "no Xid on any node",
+    "nobody was OOMKilled on gpu0003",
+    "NET/IB: no error since, status=0 everywhere",
+    "the file server storage1 is not responding",
+    "rank 0 never came to ALLREDUCE",
+    "the ports are all free, no EADDRINUSE",
+    "gpu0007 never had Xid 48",
+    "We replaced gpu0007, it had Xid 48 in May. This week 3 runs completed.",
+    'Since NCCL_IB_TIMEOUT=22: no more "NET/IB : Got completion from peer with '
+    'status=12" on any node',
+)
 SENTENCE = "RuntimeError: Detected mismatch between collectives on ranks"
 BEGUN = {
     "shape-mismatch": (
@@ -56,6 +92,33 @@ def test_what_was_retold_is_possible_at_most_and_says_so(analyzed, slug, text):
     told = analyzed({"note.txt": text}).ranked.verdict
     assert (told.slug, told.confidence) == (slug, "possible")
     assert "condensed by hand" in told.explanation
+
+
+@pytest.mark.parametrize(("slug", "told"), ITEMS.items(), ids=ITEMS)
+def test_who_and_what_are_enough_of_an_incident_s_notes(analyzed, slug, told):
+    text, ranks, host = told
+    found = analyzed({"note.txt": f"{text}\n"}).ranked.verdict
+    assert (found.slug, found.confidence) == (slug.strip(), "possible")
+    assert (found.ranks, found.hosts) == (ranks, (host,) if host else ())
+    assert "condensed by hand" in found.explanation
+
+
+@pytest.mark.parametrize("text", LOOK_ALIKES)
+def test_what_a_note_says_not_to_be_accuses_nobody(analyzed, text):
+    assert analyzed({"note.txt": f"{text}\n"}).report.outcome != "failure"
+
+
+def test_a_list_s_item_of_a_rank_is_no_record_of_it(analyzed):
+    text = "what we saw\n- rank 5: CUDA out of memory. Tried to allocate 20 GiB\n"
+    found = analyzed({"note.txt": text}).ranked.verdict
+    assert (found.slug, found.confidence) == ("gpu-oom", "possible")
+
+
+def test_ranks_that_are_told_together_each_have_the_call(analyzed):
+    text = "Ranks 0-2,5: watchdog timeout, SeqNum=118, OpType=ALLREDUCE, 600 s\n"
+    rows = analyzed({"note.txt": text}).frames["positions"]
+    assert rows["rank"].sort().to_list() == [0, 1, 2, 5]
+    assert set(rows["timed_out"]) == {118}
 
 
 @pytest.mark.parametrize(
