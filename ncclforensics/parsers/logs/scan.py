@@ -206,7 +206,7 @@ class Scan:
         if not marks.any():
             return hits
         marked = block.pick(hits["row"].filter(marks).unique().sort())
-        if broken_lines.in_pieces(marked["raw"]):
+        if broken_lines.pieces(marked["raw"]).any():
             raise InPiecesError
         return hits.filter(~marks)
 
