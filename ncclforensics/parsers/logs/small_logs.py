@@ -10,6 +10,7 @@ that is not plain is left to `scan`.
 from __future__ import annotations
 
 import sys
+from functools import partial
 from itertools import accumulate, chain, groupby, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -43,9 +44,10 @@ NEEDLES = {
 
 
 class _Plain(NamedTuple):
-    """A log as lines that each end with LF, `count` of them, and its file's hash."""
+    """A log, and as lines that each end with LF, `count` of them; its file's hash."""
 
-    data: bytes
+    raw: bytes
+    lines: bytes
     count: int
     whole: bool
     sha256: str | None
@@ -71,13 +73,13 @@ def is_small(source: Source) -> bool:
 
 
 def scanned(sources: Sequence[Source], search: Search) -> Sequence[Kept | None]:
-    """Return what is kept of each log, None of one that is not plain."""
+    """Return what is kept of each log, None of one that only `scan` can read."""
     read = [_plain(source) for source in sources]
     kept = [
         log and Kept(count=log.count, whole=log.whole, sha256=log.sha256)
         for log in read
     ]
-    data = b"".join(log.data for log in read if log)
+    data = b"".join(log.lines for log in read if log)
     if not data:
         return kept
     counts = [log.count if log else 0 for log in read]
@@ -90,27 +92,30 @@ def scanned(sources: Sequence[Source], search: Search) -> Sequence[Kept | None]:
     hits = _hits(block, lines, search)
     if hits.height:
         _keep(lines, hits, kept)
-    alone = pastes.likely(lines) | _beyond(lines, hits)
-    return [None if place in alone else log for place, log in enumerate(kept)]
+    for place in _beyond(hits):
+        kept[place] = None
+    pasted = {n for n in pastes.likely(lines) if (log := read[n]) and scan.paste(log.raw)}
+    for place in pasted | _split(lines, hits):
+        kept[place] = Kept(in_pieces=True)
+    return kept
 
 
 def _plain(source: Source) -> _Plain | None:
     """Read a log; None if its bytes are not those of a plain one."""
     try:
         with source.open(hashed=True) as stream:
-            data = stream.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES or data.startswith(UTF16) or record_files.form(data):
+            raw = stream.read(MOST_BYTES + 1)
+        if len(raw) > MOST_BYTES or raw.startswith(UTF16) or record_files.form(raw):
             return None
-        data.decode()
+        raw.decode()
     except (OSError, ValueError):
         return None
-    if b"\r" in data:
-        data = data.replace(b"\r\n", b"\n")
-        if b"\r\n" in data or data.endswith(b"\r"):
-            return None  # such a line has two ends, or none
-    whole = data.endswith(b"\n") or not data
-    data = data if whole else data + b"\n"
-    return _Plain(data, data.count(b"\n"), whole, stream.sha256)
+    lines = raw.replace(b"\r\n", b"\n") if b"\r" in raw else raw
+    if b"\r\n" in lines or lines.endswith(b"\r"):
+        return None  # such a line has two ends, or none
+    whole = lines.endswith(b"\n") or not lines
+    lines = lines if whole else lines + b"\n"
+    return _Plain(raw, lines, lines.count(b"\n"), whole, stream.sha256)
 
 
 def _hits(block: Block, lines: pl.DataFrame, search: Search) -> pl.DataFrame:
@@ -148,12 +153,17 @@ def _most(needle: int, search: Search) -> int:
     )
 
 
-def _beyond(lines: pl.DataFrame, hits: pl.DataFrame) -> set[int]:
-    """Return the logs with more places of a needle than are kept, or split lines."""
+def _beyond(hits: pl.DataFrame) -> set[int]:
+    """Return the logs with more places of a needle than are kept."""
+    many = hits.group_by("log", "needle").agg(beyond=pl.len() > pl.col("most").first())
+    return {*many.filter("beyond")["log"]}
+
+
+def _split(lines: pl.DataFrame, hits: pl.DataFrame) -> set[int]:
+    """Return the logs with split lines."""
     marked = hits.filter("mark")
     split = broken_lines.pieces(lines["raw"].gather(marked["row"]))
-    many = hits.group_by("log", "needle").agg(beyond=pl.len() > pl.col("most").first())
-    return {*many.filter("beyond")["log"], *marked["log"].filter(split)}
+    return {*marked["log"].filter(split)}
 
 
 def _keep(
@@ -203,10 +213,9 @@ def _routine(hits: pl.DataFrame) -> pl.DataFrame:
         return all_
     loud = hits.filter("loud").select("row", "log").unique().sort("row")
     at = all_.select("log", "row", row.alias("next"))
-    above = loud.join_asof(
-        *(at,), on="row", by="log", tolerance=far, allow_exact_matches=False
-    )
-    below = loud.join_asof(at, on="row", by="log", strategy="forward")
+    next_to = partial(loud.join_asof, at, on="row", by="log", check_sortedness=False)
+    above = next_to(tolerance=far, allow_exact_matches=False)
+    below = next_to(strategy="forward")
     near = pl.concat([above["next"], below["next"]]).drop_nulls().implode()
     is_last = pl.col("log").ne_missing(pl.col("log").shift(-1))
     last = is_last & (pl.col("end") - row <= far)
