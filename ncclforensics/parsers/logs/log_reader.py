@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial as bound
 from importlib import import_module
 from io import BytesIO
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, BinaryIO
 
 import polars as pl
@@ -290,14 +290,17 @@ def _recognised(logs: Sequence[_Log], messages: Sequence[Message]) -> Frames:
     parts = [log.frames for log in logs if log.frames is not None]
     if any(log.kept.own for log in logs):
         # a search is prepared once per chunk
-        lines = pl.concat((f for log in logs for f in log.kept.lines), rechunk=True)
-        lines = lines.with_columns(pl.col("line") + _above(log.kept.lines for log in logs))
-        own = pl.concat(numbers for log in logs for numbers in log.kept.own)
-        own = (own + _above(log.kept.own for log in logs)).unique().sort()
+        lines_of, own_of = zip(
+            *((log.kept.lines, log.kept.own) for log in logs), strict=True
+        )
+        lines = pl.concat(chain(*lines_of), rechunk=True)
+        lines = lines.with_columns(pl.col("line") + _above(lines_of))
+        own = (pl.concat(chain(*own_of)) + _above(own_of)).unique().sort()
         found = list(_taken(lines, own, messages))
         if len(logs) > 1 and any(part["notes"].height for part in found):
-            # Limits are per log: if one was hit, recognise each log separately.
-            return join(_recognised([log], messages) for log in logs)
+            # Limits are per log: find which one hit them.
+            half = len(logs) // 2
+            return join(_recognised(p, messages) for p in (logs[:half], logs[half:]))
         parts = [*(placed(part, sources) for part in found), *parts]
     return join([*parts, _told(logs)])
 

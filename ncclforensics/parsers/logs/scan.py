@@ -281,7 +281,7 @@ class Scan:
             behind = here.after(0)
             wanted += behind
             self._owed = not behind
-        if loud.len():
+        if loud.len() and not here.before(loud[0], 0):
             self._keep_before(int(here.block.numbers(loud.head(1))[0]))
         if loud.len() > FEW:
             found = here.rows(here.block.count)

@@ -44,11 +44,11 @@ NEEDLES = {
 
 
 class _Plain(NamedTuple):
-    """A log, and as lines that each end with LF, `count` of them; its file's hash."""
+    """A log, and as lines that each end with LF, `height` of them; its file's hash."""
 
     raw: bytes
     lines: bytes
-    count: int
+    height: int
     whole: bool
     sha256: str | None
 
@@ -76,13 +76,13 @@ def scanned(sources: Sequence[Source], search: Search) -> Sequence[Kept | None]:
     """Return what is kept of each log, None of one that only `scan` can read."""
     read = [_plain(source) for source in sources]
     kept = [
-        log and Kept(count=log.count, whole=log.whole, sha256=log.sha256)
+        log and Kept(count=log.height, whole=log.whole, sha256=log.sha256)
         for log in read
     ]
     data = b"".join(log.lines for log in read if log)
     if not data:
         return kept
-    counts = [log.count if log else 0 for log in read]
+    counts = [log.height if log else 0 for log in read]
     block = Block(data, 1, sum(counts))
     places = [*chain.from_iterable(map(repeat, range(len(read)), counts))]
     log = pl.Series("log", places, dtype=pl.Int64)
@@ -94,7 +94,8 @@ def scanned(sources: Sequence[Source], search: Search) -> Sequence[Kept | None]:
         _keep(lines, hits, kept)
     for place in _beyond(hits):
         kept[place] = None
-    pasted = {n for n in pastes.likely(lines) if (log := read[n]) and scan.paste(log.raw)}
+    likely = ((place, read[place]) for place in pastes.likely(lines))
+    pasted = {place for place, log in likely if log and scan.paste(log.raw)}
     for place in pasted | _split(lines, hits):
         kept[place] = Kept(in_pieces=True)
     return kept
@@ -166,9 +167,7 @@ def _split(lines: pl.DataFrame, hits: pl.DataFrame) -> set[int]:
     return {*marked["log"].filter(split)}
 
 
-def _keep(
-    lines: pl.DataFrame, hits: pl.DataFrame, kept: Sequence[Kept | None]
-) -> None:
+def _keep(lines: pl.DataFrame, hits: pl.DataFrame, kept: Sequence[Kept | None]) -> None:
     """Put the lines of each log into what is kept of it, numbered within the log."""
     place = ("row", "log", "begin", "end")
     wanted = pl.concat(
@@ -193,7 +192,7 @@ def _keep(
 
 
 def _apart(rows: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
-    """Yield each log with its rows, which stand together, without their column `log`."""
+    """Yield each log with its rows, which stand together, without `log`."""
     begin, rest = 0, rows.drop("log")
     for log, height in rows["log"].rle().struct.unnest().select("value", "len").rows():
         yield log, rest.slice(begin, height)
