@@ -41,15 +41,17 @@ OF_LARGE = ("quoting", "doubling", "wrapping")
 
 
 def likely(lines: pl.DataFrame) -> set[int]:
-    """Return of which small logs, by `log`, a step may be found: others have no plan.
+    """Return in which of several logs, by `log`, a step may be found: others have none.
 
-    The lines of a log stand together.
+    The lines of a log, `log raw`, stand together.
     """
     may_be = (module.may_be().alias(name) for name, module in STEPS.items())
     maybe = lines.group_by("log").agg(may_be)
-    wide = {*maybe.filter("wrapping")["log"]}
+    wide = lines.join(
+        maybe.filter("wrapping"), on="log", how="semi", maintain_order="left"
+    )
     others = maybe.filter(pl.any_horizontal(STEPS.keys() - {"wrapping"}))["log"]
-    return {*others} | (wrapping.likely(lines) & wide)
+    return {*others} | wrapping.likely(wide)
 
 
 def planned(lines: pl.DataFrame, whole: bool) -> Plan:
