@@ -60,20 +60,22 @@ def likely(lines: pl.DataFrame) -> set[int]:
 
     The lines of a log stand together.
     """
-    log, measures = pl.col("log"), _measures()
+    log, length = pl.col("log"), pl.col("length")
     hangs, own = pl.col("below_indent"), pl.col("indent")
-    even = (hangs == 0) | (pl.col("length") == pl.col("width"))
+    even = (hangs == 0) | (length == pl.col("width"))
     goes_on = (even & ~pl.col("below_begins")) | ((hangs > own) & (hangs >= HANGING))
+    # most lines are not nearly full: what is measured of them is only their length
+    nearly = length + 1 + pl.col("below").str.len_chars() > pl.col("width")
     full = (
         lines.lazy()
         .select("log", "raw", below=pl.when(log == log.shift(-1)).then(_BELOW))
-        .with_columns(measures.pop(c).alias(c) for c in ("length", "first_word"))
+        .with_columns(_length(pl.col("raw")).alias("length"))
         .with_columns(_widest().over("log").alias("width"))
-        .filter(_is_full(pl.col("width")) & (pl.col("length") > 0))
-        .with_columns(expr.alias(name) for name, expr in measures.items())
+        .filter(nearly & (length > 0))
+        .with_columns(expr.alias(name) for name, expr in _measures().items())
+        .filter(_is_full(pl.col("width")) & goes_on & pl.col("below_speaks"))
     )
-    broken = full.filter(goes_on & pl.col("below_speaks"))
-    return {*broken.select("log").collect()["log"]}
+    return {*full.select("log").collect()["log"]}
 
 
 def found(lines: pl.DataFrame) -> Wrap | None:
