@@ -8,7 +8,7 @@ import pytest
 
 from log_lines import init, timeout, traceback, xid
 from ncclforensics.model.frames import join
-from ncclforensics.parsers.logs import log_reader, small_logs
+from ncclforensics.parsers.logs import log_reader, scan, small_logs
 from ncclforensics.sources import Source
 
 AT = "2026-03-01T10:00:00.123456789Z"
@@ -44,7 +44,10 @@ KINDS = {
     "steps, then a quiet line": STEPS + CHATTER + CONNECTED + CHATTER,
     "few loud lines among steps": STEPS + timeout(3) + STEPS + xid(79, "fell off"),
     "many loud lines among steps": (STEPS[:3000] + timeout(3)) * 12 + STEPS[:9000],
-    "steps of long ago": STEPS[:9000] + "no step\n" * 1200 + timeout(3),
+    "a step just near": STEPS + "no step\n" * (scan.NEAR_LINES - 1) + timeout(3),
+    "a step just too far": STEPS + "no step\n" * scan.NEAR_LINES + timeout(3),
+    "an end just near": STEPS + "no step\n" * (scan.NEAR_LINES - 1),
+    "an end just too far": STEPS + "no step\n" * scan.NEAR_LINES,
     "the kernel's": xid(79, "GPU has fallen off the bus.") + xid(31, "MMU fault"),
     "no text": "",
     "an empty line": "\n",
