@@ -43,6 +43,7 @@ KINDS = {
     "steps, then a loud line without an end": STEPS + timeout(3).rstrip("\n"),
     "steps, then a quiet line": STEPS + CHATTER + CONNECTED + CHATTER,
     "few loud lines among steps": STEPS + timeout(3) + STEPS + xid(79, "fell off"),
+    "a loud step": STEPS + timeout(3).replace("\n", " in step 9\n") + STEPS,
     "many loud lines among steps": (STEPS[:3000] + timeout(3)) * 12 + STEPS[:9000],
     "a step just near": STEPS + "no step\n" * (scan.NEAR_LINES - 1) + timeout(3),
     "a step just too far": STEPS + "no step\n" * scan.NEAR_LINES + timeout(3),
