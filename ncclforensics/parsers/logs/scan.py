@@ -124,6 +124,10 @@ class Scan:
         if (counted := self._calls.done()) is not None:
             calls, unread = counted
             parts.append(calls)
+            # they were left out until it was known that they are the last ones
+            (number,) = self.search.counted
+            held = self.search.needles[number].decode()
+            self.kept.left_out -= Counter({held: calls.height})
             self.kept.unread += [unread] if unread.height else []
         if (more := pl.concat(parts)).height:
             self.kept.add(more)

@@ -150,7 +150,9 @@ def _most(needle: int, search: Search) -> int:
         search.most[needle],
         scan.FEW_TAGS if needle in search.tags else sys.maxsize,
         thinning.ALL - 1 if needle in search.thinned else sys.maxsize,
-        call_counting.FIRST if needle in search.counted else sys.maxsize,
+        call_counting.FIRST + call_counting.LAST
+        if needle in search.counted
+        else sys.maxsize,
     )
 
 

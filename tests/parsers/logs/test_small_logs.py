@@ -8,7 +8,7 @@ import pytest
 
 from log_lines import init, timeout, traceback, xid
 from ncclforensics.model.frames import join
-from ncclforensics.parsers.logs import log_reader, scan, small_logs
+from ncclforensics.parsers.logs import call_counting, log_reader, scan, small_logs
 from ncclforensics.sources import Source
 
 AT = "2026-03-01T10:00:00.123456789Z"
@@ -72,7 +72,7 @@ KINDS = {
     "spaced": "".join(f"{line}\n\n" for line in LINES),
     "under headings": f"==> logs/rank_3.log <==\n{timeout(3)}",
     "calls": "".join(map(CALL.format, range(99))) + timeout(3),
-    "more calls than are read": "".join(map(CALL.format, range(300))),
+    "more calls than are read at once": "".join(map(CALL.format, range(300))),
     "more tags than are read": "[rank 3] a part is done\n" * 1500 + timeout(3),
     "large": CHATTER * 1000 + timeout(3),
 }
@@ -116,6 +116,14 @@ def test_logs_of_all_kinds_give_together_what_each_gives_alone(
     silent = {"no text", "an empty line", "its other half"}
     heard = {name.removesuffix(".log") for name in together["events"]["source"]}
     assert heard >= KINDS.keys() - silent
+
+
+def test_calls_that_are_only_counted_are_so_in_a_small_log(sources, monkeypatch):
+    monkeypatch.setattr(call_counting, "FIRST", 20)
+    monkeypatch.setattr(call_counting, "LAST", 30)
+    together, expected = log_reader.read_all(sources), alone(sources, monkeypatch)
+    assert together["unread_calls"]["calls"].to_list() == [49, 250]
+    assert tables(together) == tables(expected)
 
 
 def test_no_line_of_the_next_log_is_read_as_part_of_a_message(sources):
