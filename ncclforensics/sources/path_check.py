@@ -17,7 +17,7 @@ _RANK = re.compile(rb"\[rank(\d{1,6})\]")
 _LOCAL = re.compile(rb"\[default(\d{1,4})\]:")
 # begins with a colon, which is fast to search for; the host precedes it
 _NCCL = re.compile(
-    rb":(\d{1,7}):\d{1,7} (?:\[\d+\] )?(?:\S{1,80} )?NCCL (?:INFO|WARN|CALL)"
+    rb":(\d{1,7}):\d{1,7} (?:\[\d+\] )?(?:\S{1,80} )??NCCL (?:INFO|WARN|CALL)"
 )
 _HOST = re.compile(rb"[\w.-]{1,80}\Z")
 
