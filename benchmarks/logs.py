@@ -6,11 +6,12 @@
 Writes the logs of a job: each rank's file begins with what NCCL says at INFO while its
 communicators are made, goes on with training output, and ends with a watchdog's timeout
 that one rank caused. In the cases `many`, `single` and `gzip`, NCCL says more among the
-training output, and the logs are many files, one file, and gzip files. The other cases
-are many files of one kind of line: see log_kinds.py. Each program reads them in a
-process of its own, in turns. Seconds are the median of the turns. Memory is the highest
-sum of what the process and its children have at one time. A ratio says how many times
-as long as the loop a program takes.
+training output, and the logs are many files, one file, and gzip files; in `small` they
+are 2,048 files of 28 MB, whatever the options say. The other cases are many files of
+one kind of line: see log_kinds.py. Each program reads them in a process of its own, in
+turns. Seconds are the median of the turns. Memory is the highest sum of what the
+process and its children have at one time. A ratio says how many times as long as the
+loop a program takes.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ from ncclforensics.cli import main
 sys.exit(main(["analyze", "--no-cache", "--no-progress", "-f", "json", sys.argv[1]]))
 """
 FORMS = ("many", "single", "gzip")  # of the same logs
-CASES = (*FORMS, *KINDS)
+SMALL = (2048, 28)  # files, and megabytes of all
+CASES = (*FORMS, "small", *KINDS)
 COMMUNICATORS = 3
 CHANNELS = 24
 
@@ -94,12 +96,11 @@ def written(folder: Path, ranks: int, size: int, step: Step, rank: int) -> Path:
     head = f"{host}:{pid}:{pid + 60} [{rank % 8}] NCCL INFO "
     path = folder / f"rank_{rank}.log"
     with path.open("w") as file:
-        file.writelines(f"{line}\n" for line in beginning(rank, ranks, head))
+        size -= sum(file.write(f"{line}\n") for line in beginning(rank, ranks, head))
         number = 0
-        while file.tell() < size:
-            many = range(number + 1, number + 1001)
-            file.writelines(step(chance, number, rank, head) for number in many)
-            number = many[-1]
+        while size > 0:
+            number += 1
+            size -= file.write(step(chance, number, rank, head))
         if rank != ranks // 2:
             file.write(
                 f"[rank{rank}]:[E1120 23:10:00.596967190 ProcessGroupNCCL.cpp:632] "
@@ -163,15 +164,17 @@ def main() -> int:
         f" {'MB/s':>8} {'rows/s':>12} {'CPU s':>7} {'GB':>6} {'of loop':>9}"
         f" {'its CPU':>9} {'exit':>5}"
     )
-    each = options.megabytes * 10**6 // options.files
     with tempfile.TemporaryDirectory(dir=options.into) as scratch:
         many = Path(scratch) / "many"
         for kind in dict.fromkeys(case in FORMS or case for case in options.cases):
-            step = mixed if kind is True else KINDS[str(kind)]
+            few = options.files, options.megabytes
+            files, megabytes = SMALL if kind == "small" else few
+            step = KINDS.get(str(kind), mixed)
             many.mkdir()
             with ProcessPoolExecutor() as pool:
-                write = partial(written, many, options.files, each, step)
-                paths = list(pool.map(write, range(options.files)))
+                each = megabytes * 10**6 // files
+                write = partial(written, many, files, each, step)
+                paths = list(pool.map(write, range(files)))
             size = sum(path.stat().st_size for path in paths)
             lines = sum(_lines(path) for path in paths)
             for case in options.cases:

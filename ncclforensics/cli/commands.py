@@ -321,8 +321,12 @@ def _report(
     if saved is not None:
         return saved, False, Given(tuple(paths))
     found, interrupted, sources = analyzed.report(paths, *asked, **more, hushed=hushed)
-    files = {source.name: typed(paths, source) for source in sources}
-    return found, interrupted, Given(tuple(paths), files)
+    known = {source.name: source for source in sources}
+
+    def path_of(name: str) -> str:
+        return typed(paths, known[name]) if name in known else name
+
+    return found, interrupted, Given(tuple(paths), path_of)
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -6,13 +6,13 @@ Only a terminal gets these: the name of a file in a report is that within the ev
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ncclforensics.model.shell import renamed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
 
 LONGEST = 400  # characters: a pattern that the shell expanded can be a thousand files
 STDIN = "-"
@@ -20,10 +20,10 @@ STDIN = "-"
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The paths as typed, and by the name of each file in the evidence its path."""
+    """The paths as typed, and what tells the path of a file by its name in them."""
 
     paths: tuple[str, ...] = ()
-    files: Mapping[str, str] = field(default_factory=dict)
+    path_of: Callable[[str], str] = str
 
     @property
     def is_stdin(self) -> bool:
@@ -38,7 +38,7 @@ class Given:
 
     def remedy(self, command: str) -> str:
         """Return a command with the file in it as this person can open it."""
-        return renamed(command, lambda name: self.files.get(name, name))
+        return renamed(command, self.path_of)
 
 
 NOTHING_GIVEN = Given()

@@ -37,8 +37,10 @@ def line(text: str, limit: int) -> str:
     so that a line of hundreds of megabytes costs no more than a short one.
     """
     head = text[: 4 * limit]
-    head = _BLANK.sub(" ", _SEQUENCE.sub("", head))
-    head = _SURROGATE.sub("\ufffd", _UNSEEN.sub("", head)).strip()
+    if not (head.isascii() and head.isprintable()):
+        head = _BLANK.sub(" ", _SEQUENCE.sub("", head))
+        head = _SURROGATE.sub("\ufffd", _UNSEEN.sub("", head))
+    head = head.strip()
     whole = len(text) <= 4 * limit
     return head if whole and len(head) <= limit else cut(head, limit, force=not whole)
 

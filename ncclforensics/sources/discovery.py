@@ -50,8 +50,9 @@ def discover(paths: Sequence[str], scratch: Path) -> Discovery:
     placed = collected.placed(stage.settled())
     ordered = sorted(placed, key=lambda source: (source.name, str(source.path)))
     names = unique(source.name for source in ordered)
+    named = zip(ordered, names, strict=True)
     return Discovery(
-        tuple(replace(s, name=n) for s, n in zip(ordered, names, strict=True)),
+        tuple(s if s.name == n else replace(s, name=n) for s, n in named),
         tuple(sorted(notes, key=lambda note: (note.source or "", note.text))),
     )
 
@@ -82,21 +83,17 @@ class _Stage:
 
     def take(self, file: Found, depth: int) -> None:
         """Add a file, or if it is an archive, its members."""
-        source = Source(file.name, file.path, "unknown", "")
+        place = file.name, file.path, "unknown"
         try:
             told = file.path.stat()
             compression, head, tail, damage = _ends(file.path)
         except (OSError, ValueError) as error:
             why = f"cannot be read: {reason(error)}"
             self.note(why, file.name)
-            self.sources.append(replace(source, why=why))
+            self.sources.append(Source(*place, why))
             return
-        source = replace(
-            source,
-            compression=compression,
-            bytes=told.st_size,
-            modified=told.st_mtime_ns or None,
-        )
+        when = told.st_mtime_ns or None
+        source = Source(*place, "", compression, told.st_size, when)
         if form := archives.format_of(head):
             self._take_archive(form, file, source, depth)
         elif compression and not head:

@@ -9,7 +9,7 @@ group) is ignored: no information does less harm than wrong information.
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from ncclforensics.sources import limits
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Who = dict[str, int | str]
+
+NEIGHBOURS = 256  # folders that are remembered: the files of one stand together
 
 # an unambiguous host name; `gpu3` may be a device and `node1` a label
 SHORT_HOST = (
@@ -141,12 +143,10 @@ def read(path: str, kind: str) -> Mapping[str, int | str]:
     *folders, name = path.replace("!", "/").split("/")
     folders = [_bare(folder, _PACKED) for folder in folders]
     name = _bare(name, _PACKED)
-    who: Who = {}
-    for folder in folders:
-        for pattern in FOLDERS:
-            _add(who, _compiled(pattern).fullmatch(folder))
+    who = dict(_of_folders(*folders))
+    whole = "/".join(["", *folders, name])
     for pattern in PATHS:
-        _add(who, _compiled(pattern).search("/".join(["", *folders, name])))
+        _add(who, _compiled(pattern).search(whole))
     is_dump = kind.startswith("flight_recorder")
     stem = _bare(name, _DUMP_ENDING if is_dump else _ENDING)
     for pattern in DUMPS if is_dump else FILES:
@@ -155,6 +155,15 @@ def read(path: str, kind: str) -> Mapping[str, int | str]:
             break
     if name.lower().endswith(".err"):
         who.setdefault("stream", "stderr")
+    return who
+
+
+@lru_cache(NEIGHBOURS)
+def _of_folders(*folders: str) -> Who:
+    who: Who = {}
+    for folder in folders:
+        for pattern in FOLDERS:
+            _add(who, _compiled(pattern).fullmatch(folder))
     return who
 
 

@@ -37,12 +37,10 @@ MAGICS: tuple[tuple[bytes, str], ...] = (
     (rb"PK\x03\x04", "a zip archive"),
     (rb"\x1f\x8b\x08|\xfd7zXZ\0|\x28\xb5\x2f\xfd", "a compressed stream in another"),
 )
-_ANY = [(re.compile(pattern, re.DOTALL), what) for pattern, what in MAGICS]
+_ANY = re.compile(b"|".join(b"(%b)" % magic for magic, _ in MAGICS), re.DOTALL)
 
 
 def magic_of(head: bytes) -> str | None:
     """Return the format of a file given its first bytes, or None."""
-    for pattern, what in _ANY:
-        if pattern.match(head):
-            return what
-    return None
+    found = _ANY.match(head)
+    return MAGICS[found.lastindex - 1][1] if found and found.lastindex else None

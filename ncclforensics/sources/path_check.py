@@ -11,13 +11,13 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 _RANK = re.compile(rb"\[rank(\d{1,6})\]")
 _LOCAL = re.compile(rb"\[default(\d{1,4})\]:")
 # begins with a colon, which is fast to search for; the host precedes it
 _NCCL = re.compile(
-    rb":(\d{1,7}):\d{1,7} (?:\[\d+\] )?(?:\S{1,80} )?NCCL (?:INFO|WARN|CALL)"
+    rb":(\d{1,7}):\d{1,7} (?:\[\d+\] )?(?:\S{1,80} )??NCCL (?:INFO|WARN|CALL)"
 )
 _HOST = re.compile(rb"[\w.-]{1,80}\Z")
 
@@ -27,11 +27,8 @@ def objections(head: bytes, who: Mapping[str, int | str]) -> dict[str, str]:
     against: dict[str, str] = {}
     if not who.keys() & {"rank", "host"}:
         return against
-    headers = list(_NCCL.finditer(head))
     if "rank" in who:
-        ranks = {int(number) for number in _RANK.findall(head)}
-        locals_ = {int(number) for number in _LOCAL.findall(head)}
-        pids = {int(header[1]) for header in headers}
+        ranks, locals_, pids = (_numbers(form, head) for form in (_RANK, _LOCAL, _NCCL))
         if others := ranks - {who["rank"]}:
             against["rank"] = f"its lines are those of rank {_few(others)}"
         elif len(locals_) > 1:
@@ -39,7 +36,7 @@ def objections(head: bytes, who: Mapping[str, int | str]) -> dict[str, str]:
         elif len(pids) > 1 and not ranks:
             against["rank"] = f"its lines come from several processes: {_few(pids)}"
     if "host" in who:
-        hosts = {_short(host) for host in _hosts(head, headers)}
+        hosts = {_short(host) for host in _hosts(head)}
         if hosts - {_short(str(who["host"]))}:
             against["host"] = f"its lines come from {', '.join(sorted(hosts)[:4])}"
     return against
@@ -50,10 +47,13 @@ def is_of_one_rank(head: bytes) -> bool:
     return len(set(_RANK.findall(head))) == 1
 
 
-def _hosts(head: bytes, headers: Iterable[re.Match[bytes]]) -> set[str]:
-    before = {
-        head[max(0, h.start() - 80) : h.start()].rpartition(b"\n")[2] for h in headers
-    }
+def _numbers(form: re.Pattern[bytes], head: bytes) -> set[int]:
+    return {*map(int, {*form.findall(head)})}
+
+
+def _hosts(head: bytes) -> set[str]:
+    begins = (header.start() for header in _NCCL.finditer(head))
+    before = {head[max(0, at - 80) : at].rpartition(b"\n")[2] for at in begins}
     found = map(_HOST.search, before)
     return {match[0].decode("ascii") for match in found if match}
 

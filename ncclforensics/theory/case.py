@@ -173,7 +173,12 @@ class Case:
 
         A truncated dump has lost its last calls, and with them the rank's position.
         """
-        return None if rank in self.torn else self.program.deviations.get(rank)
+        return None if rank in self.torn else self._deviations.get(rank)
+
+    @cached_property
+    def _deviations(self) -> Mapping[int, Deviation]:
+        # for logs alone, numpy need not be imported
+        return self.program.deviations if self.frames.has("collectives") else {}
 
     @cached_property
     def early(self) -> frozenset[int]:

@@ -207,7 +207,7 @@ def test_redaction_reaches_the_actions():
 def test_the_commands_have_the_paths_that_were_given():
     report = known("torch-missing-rank-two-hosts").report
     name = report.last_line.source
-    given = Given(("my logs", "b"), {name: f"my logs/{name}"})
+    given = Given(("my logs", "b"), "my logs/{}".format)
     text = render_text(report, given=given)
     assert "timeline 'my logs' b" in text
     assert f"less +5 'my logs/{name}'" in text

@@ -160,6 +160,7 @@ def _with_splits(known: pl.DataFrame) -> pl.DataFrame:
     ).drop("parent_key")
 
 
+@remembered
 @needing(*INITS, otherwise=STRANGERS)
 def strangers(frames: Frames) -> pl.DataFrame:
     """Return communicators of all ranks that share no process, one row each.
@@ -170,17 +171,15 @@ def strangers(frames: Frames) -> pl.DataFrame:
     known = inits(frames).drop_nulls(["key", "pid"])
     largest = pl.col("nranks") == pl.col("nranks").max().over("host", "pid")
     world = known.filter(largest.all().over("key"))
-    members = world.group_by("key", maintain_order=True).agg(
-        pl.struct("host", "pid").unique().alias("processes"),
-        pl.struct("host", "bus_id").unique().alias("places"),
-        pl.col("nranks").first(),
-        pl.col("source").first(),
-        pl.col("line").first(),
+    if not (_most_keys(world, "pid") == 1 and _most_keys(world, "bus_id") > 1):
+        world = world.clear()
+    return world.group_by("key", maintain_order=True).agg(
+        pl.col("nranks", "source", "line").first(),
         pl.col("source").unique().alias("sources"),
     )
-    keyed = members.explode("processes").group_by("processes").len()
-    same = members.explode("places").group_by("places").len()
-    apart = bool((keyed["len"] == 1).all()) and bool((same["len"] > 1).any())
-    if members.height < 2 or not apart:
-        members = members.clear()
-    return members.select("key", "nranks", "source", "line", "sources")
+
+
+def _most_keys(world: pl.DataFrame, place: str) -> int:
+    """Return how many communicators one `place` of a host has at most, 0 of none."""
+    keys = world.select("key", "host", place).unique().group_by("host", place).len()
+    return int(str(keys["len"].max() or 0))

@@ -64,8 +64,7 @@ def joined(lines: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([whole, others]).sort("line", maintain_order=True)
 
 
-def in_pieces(raw: pl.Series) -> bool:
-    """Whether some of these are docker's JSON, CRI, or JSON to be unwrapped first."""
+def pieces(raw: pl.Series) -> pl.Series:
+    """Return which are docker's JSON, CRI, or JSON to be unwrapped first, Boolean."""
     marked = raw.str.starts_with(DOCKER) | raw.str.contains(_CRI)
-    marked |= raw.str.contains(RECORD) & raw.str.contains_any(UNSEARCHABLE)
-    return bool(marked.any())
+    return marked | (raw.str.contains(RECORD) & raw.str.contains_any(UNSEARCHABLE))

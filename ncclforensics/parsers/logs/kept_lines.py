@@ -53,9 +53,12 @@ class Kept:
             self.long.add(block.pieces)
 
     def add(self, lines: pl.DataFrame) -> None:
-        """Keep `lines` too, sorted in among the others."""
-        both = pl.concat([*self.lines, lines]).unique(maintain_order=True)
-        self.lines = [both.sort("line", maintain_order=True)]
+        """Keep `lines` too, sorted in among the others; those that are kept are not."""
+        kept = pl.concat([*self.lines, lines.clear()])
+        new = lines.unique(maintain_order=True).join(
+            kept, on=kept.columns, how="anti", maintain_order="left"
+        )
+        self.lines = [pl.concat([kept, new]).sort("line", maintain_order=True)]
         self.own = [pl.concat([*self.own, lines["line"]]).unique().sort()]
 
     def notes(self) -> Iterator[str]:

@@ -27,7 +27,8 @@ LONGEST_BYTES = 16 << 20
 FEW_BYTES = 1 << 16
 DENSE = 8  # picking one line of so many costs as much as splitting all
 TAIL_BYTES = 1 << 17  # of a block's end, where `last` looks for the last lines first
-_BOMS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_BOMS = dict(zip(UTF16, ("utf-16-le", "utf-16-be"), strict=True))
 
 
 @dataclass(slots=True)

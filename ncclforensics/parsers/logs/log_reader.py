@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial as bound
 from importlib import import_module
 from io import BytesIO
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, BinaryIO
 
 import polars as pl
@@ -23,6 +23,7 @@ import polars as pl
 from ncclforensics.model import tables
 from ncclforensics.model.errors import reason
 from ncclforensics.model.frames import Frames, PartialRead, join
+from ncclforensics.model.notes import Note
 from ncclforensics.parsers import limits
 from ncclforensics.parsers.logs import (
     broken_lines,
@@ -34,6 +35,7 @@ from ncclforensics.parsers.logs import (
     record_files,
     scan,
     search_terms,
+    small_logs,
 )
 from ncclforensics.parsers.logs.captures import NUMBERS
 from ncclforensics.parsers.logs.event_rows import recognise, taken
@@ -43,12 +45,14 @@ from ncclforensics.parsers.logs.lines import FILE, blocks
 from ncclforensics.parsers.logs.long_lines import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
     from ncclforensics.parsers.logs.grammar import Message
     from ncclforensics.parsers.logs.search_terms import Search
     from ncclforensics.sources import Source
+
+    Run = Sequence[Source]  # scanned together
 
 LOOK_AHEAD = 400  # lines below a message that may belong to it: a long traceback
 WINDOW_BYTES = 32 << 20  # recognised together, of a log that is read whole
@@ -108,27 +112,30 @@ def read_all(sources: Sequence[Source]) -> Frames:
 
 def _scanned(sources: Sequence[Source], terms: Search) -> Iterator[_Log]:
     """Scan logs in parallel and yield them in order."""
-    tasks = ((s, task) for s in sources for task in _tasks(s, terms))
+    runs = small_logs.runs(sources)
+    tasks = ((run, task) for run in runs for task in _tasks(run, terms))
     done = _side_by_side(tasks, sum(source.bytes for source in sources))
-    for source, parts in groupby(done, key=lambda part: part[0]):
-        kept = numbered(part for _, spans in parts for part in spans)
-        if kept.in_pieces:
-            yield _put_together(source, terms.messages)
-        else:
-            yield _Log(source, kept)
+    for run, parts in groupby(done, key=lambda part: part[0]):
+        read = [kept for _, some in parts for kept in some]
+        logs = read if len(run) > 1 else [numbered(read)]
+        for source, kept in zip(run, logs, strict=True):
+            if kept.in_pieces:
+                yield _put_together(source, terms.messages)
+            else:
+                yield _Log(source, kept)
 
 
 def _side_by_side(
-    tasks: Iterator[tuple[Source, Callable[[], list[Kept]]]], size: int
-) -> Iterator[tuple[Source, list[Kept]]]:
+    tasks: Iterator[tuple[Run, Callable[[], list[Kept]]]], size: int
+) -> Iterator[tuple[Run, list[Kept]]]:
     threads = min(pl.thread_pool_size(), THREADS)  # 1 in a pool worker
     if threads < 2 or size < PAYS_BYTES:
-        yield from ((source, task()) for source, task in tasks)
+        yield from ((run, task()) for run, task in tasks)
         return
-    ahead: deque[tuple[Source, Future[list[Kept]]]] = deque()
+    ahead: deque[tuple[Run, Future[list[Kept]]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
-        for source, task in tasks:
-            ahead.append((source, pool.submit(task)))
+        for run, task in tasks:
+            ahead.append((run, pool.submit(task)))
             if len(ahead) > AHEAD:
                 first, future = ahead.popleft()
                 yield first, future.result()
@@ -136,13 +143,21 @@ def _side_by_side(
             yield first, future.result()
 
 
-def _tasks(source: Source, terms: Search) -> Iterator[Callable[[], list[Kept]]]:
-    """Yield callables that scan a source: one for all of it, or one per span."""
-    if log_shape.hashes(source):
+def _tasks(run: Run, terms: Search) -> Iterator[Callable[[], list[Kept]]]:
+    """Yield callables that scan a run: one for each of its logs, or its log's spans."""
+    source = run[0]
+    if small_logs.is_small(source):
+        yield bound(_small, run, terms)
+    elif log_shape.hashes(source):
         yield bound(_whole, source, terms)
     else:
         for index in range(log_shape.spans(source)):
             yield bound(_span, source, terms, index)
+
+
+def _small(run: Run, terms: Search) -> list[Kept]:
+    logs = zip(run, small_logs.scanned(run, terms), strict=True)
+    return [kept or numbered(_whole(source, terms)) for source, kept in logs]
 
 
 def _whole(source: Source, terms: Search) -> list[Kept]:
@@ -272,23 +287,29 @@ def windows(
 def _recognised(logs: Sequence[_Log], messages: Sequence[Message]) -> Frames:
     """Return the frames of several logs, recognised together; `sources` rows too."""
     sources = [log.source for log in logs]
-    lines, own = [], []
-    for index, log in enumerate(logs):
-        above = index * FILE
-        lines += [f.with_columns(pl.col("line") + above) for f in log.kept.lines]
-        own += [numbers + above for numbers in log.kept.own]
     parts = [log.frames for log in logs if log.frames is not None]
-    if own:
+    if any(log.kept.own for log in logs):
         # a search is prepared once per chunk
-        all_lines = pl.concat(lines, rechunk=True)
-        numbers = pl.concat(own).unique().sort()
-        found = list(_taken(all_lines, numbers, messages))
+        lines_of, own_of = zip(
+            *((log.kept.lines, log.kept.own) for log in logs), strict=True
+        )
+        lines = pl.concat(chain(*lines_of), rechunk=True)
+        lines = lines.with_columns(pl.col("line") + _above(lines_of))
+        own = (pl.concat(chain(*own_of)) + _above(own_of)).unique().sort()
+        found = list(_taken(lines, own, messages))
         if len(logs) > 1 and any(part["notes"].height for part in found):
-            # Limits are per log: if one was hit, recognise each log separately.
-            return join(_recognised([log], messages) for log in logs)
+            # Limits are per log: find which one hit them.
+            half = len(logs) // 2
+            return join(_recognised(p, messages) for p in (logs[:half], logs[half:]))
         parts = [*(placed(part, sources) for part in found), *parts]
-    told = [_told(log) for log in logs]
-    return join([*parts, *told])
+    return join([*parts, _told(logs)])
+
+
+def _above(parts: Iterable[Sequence[pl.DataFrame | pl.Series]]) -> pl.Series:
+    """Return FILE * log index for each row of the parts of several logs."""
+    heights = [sum(map(len, some)) for some in parts]
+    index = pl.int_range(len(heights), dtype=pl.Int64, eager=True)
+    return (index * FILE).repeat_by(pl.Series(heights)).explode(empty_as_null=False)
 
 
 def _taken(
@@ -322,27 +343,25 @@ def _portions(lines: pl.DataFrame, own: pl.Series) -> Iterator[pl.Series]:
         yield part["line"]
 
 
-def _told(log: _Log) -> Frames:
-    """Return a log's row of `sources`, and its notes."""
-    kept, name = log.kept, log.source.name
-    noted = [{"stage": "parsers", "text": t, "source": name} for t in kept.notes()]
-    cut = not kept.whole or kept.trouble is not None
-    row = {"lines": kept.count, "cut": cut, "sha256": kept.sha256, "source": name}
-    ends = endings.end(log.source, kept.count)
-    return Frames(
-        {
-            "notes": tables.rows("notes", noted),
-            "sources": tables.rows("sources", [row]),
-            **({} if ends is None else {"events": ends}),
-            **({"unread_calls": _unread(log)} if kept.unread else {}),
-        }
-    )
-
-
-def _unread(log: _Log) -> pl.DataFrame:
-    source = pl.lit(log.source.name).alias("source")
-    counts = pl.concat(log.kept.unread).with_columns(source)
-    return tables.conform("unread_calls", counts)
+def _told(logs: Sequence[_Log]) -> Frames:
+    """Return the rows of logs in `sources`, and their notes."""
+    rows, noted, ends, unread = [], [], [], []
+    for log in logs:
+        kept, name = log.kept, log.source.name
+        noted += [Note("parsers", text, name) for text in kept.notes()]
+        cut = not kept.whole or kept.trouble is not None
+        rows.append(
+            {"lines": kept.count, "cut": cut, "sha256": kept.sha256, "source": name}
+        )
+        ends += [] if (end := endings.end(log.source, kept.count)) is None else [end]
+        source = pl.lit(name).alias("source")
+        unread += [calls.with_columns(source) for calls in kept.unread]
+    told = {"notes": tables.noted(noted), "sources": tables.rows("sources", rows)}
+    if ends:
+        told["events"] = pl.concat(ends)
+    if unread:
+        told["unread_calls"] = tables.conform("unread_calls", pl.concat(unread))
+    return Frames(told)
 
 
 def placed(frames: Frames, sources: Sequence[Source]) -> Frames:

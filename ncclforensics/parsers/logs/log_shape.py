@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ncclforensics.parsers.logs import record_files, scan
+from ncclforensics.parsers.logs.lines import UTF16
 
 if TYPE_CHECKING:
     from ncclforensics.sources import Source
@@ -23,7 +24,7 @@ def spans(source: Source) -> int:
 def _is_utf16(source: Source) -> bool:
     try:
         with source.open() as stream:
-            return stream.peek(2).startswith((b"\xff\xfe", b"\xfe\xff"))
+            return stream.peek(2).startswith(UTF16)
     except OSError:
         return True
 

@@ -65,8 +65,8 @@ class Scan:
     _pending: int = 0  # next lines that still belong to a line of the last block
     _under: int = 0  # lines kept after the end of the span
     _owed: bool = False  # whether to keep the next routine message
-    _behind: Routine | None = None  # the routine messages of the previous block
-    _kept_behind: pl.Series | None = None  # numbers of its kept lines
+    _behind: Routine | None = None  # the last block above with routine messages
+    _before: list[pl.DataFrame] = field(default_factory=list)  # kept of it, 1 each
     _beyond: pl.DataFrame | None = None  # the last lines dropped by a limit
     # samples of what a limit drops: number and text of a line
     _of_steps: dict[int, str] = field(default_factory=dict)
@@ -88,9 +88,8 @@ class Scan:
         begins = block.first <= FIRST_LINES and here.needles
         if hits.height or begins or self._pending or (self._owed and here.needles):
             self._keep(here, hits)
-        else:
-            self._kept_behind = None
-        self._behind = here
+        if here.needles:
+            self._behind = here
 
     def _shortened(self, block: Block) -> Block:
         lines, cut = long_lines.shortened(block.lines)
@@ -115,8 +114,9 @@ class Scan:
 
     def done(self) -> Kept:
         """Finish the span and return what is kept of it."""
-        self._keep_before(0)
+        self._keep_before(self.kept.count + 1)
         parts = [
+            *self._before,
             _table(self._of_steps),
             _table(self._of_tags).filter(self.search.is_tag),
         ]
@@ -124,6 +124,10 @@ class Scan:
         if (counted := self._calls.done()) is not None:
             calls, unread = counted
             parts.append(calls)
+            # they were left out until it was known that they are the last ones
+            (number,) = self.search.counted
+            held = self.search.needles[number].decode()
+            self.kept.left_out -= Counter({held: calls.height})
             self.kept.unread += [unread] if unread.height else []
         if (more := pl.concat(parts)).height:
             self.kept.add(more)
@@ -206,7 +210,7 @@ class Scan:
         if not marks.any():
             return hits
         marked = block.pick(hits["row"].filter(marks).unique().sort())
-        if broken_lines.in_pieces(marked["raw"]):
+        if broken_lines.pieces(marked["raw"]).any():
             raise InPiecesError
         return hits.filter(~marks)
 
@@ -268,9 +272,6 @@ class Scan:
             self._pending = max(self._pending, last) - block.count
             self.kept.lines.append(kept)
             self.kept.own.append(block.numbers(rows.unique().sort()))
-            self._kept_behind = kept["line"].tail(NEAR_LINES)
-        else:
-            self._kept_behind = None
         self._pending = max(self._pending, 0)
 
     def _routine_rows(self, here: Routine, loud: pl.Series) -> pl.Series:
@@ -284,8 +285,8 @@ class Scan:
             behind = here.after(0)
             wanted += behind
             self._owed = not behind
-        if loud.len():
-            self._keep_before(int(loud[0]))
+        if loud.len() and not here.before(loud[0], 0):
+            self._keep_before(int(here.block.numbers(loud.head(1))[0]))
         if loud.len() > FEW:
             found = here.rows(here.block.count)
             place = found.search_sorted(loud, side="left").cast(pl.Int64)
@@ -301,18 +302,14 @@ class Scan:
                 self._owed = not after
         return pl.Series(sorted(set(wanted)), dtype=pl.Int64)
 
-    def _keep_before(self, row: int) -> None:
-        """Keep the last routine line of the previous block, if near enough to `row`."""
+    def _keep_before(self, line: int) -> None:
+        """Keep the last routine line of the blocks above, if near enough to `line`."""
         if self._behind is None:
             return
-        count = self._behind.block.count
-        found = self._behind.before(count, count - max(NEAR_LINES - row, 0))
-        if not found:
-            return
-        last = self._behind.block.pick(pl.Series(found, dtype=pl.Int64))
-        self.kept.own.append(last["line"])
-        if self._kept_behind is None or last["line"][0] not in self._kept_behind:
-            self.kept.lines.append(last)
+        block = self._behind.block
+        start = min(line - NEAR_LINES - block.first, block.count)
+        if found := self._behind.before(block.count, start):
+            self._before.append(block.pick(pl.Series(found, dtype=pl.Int64)))
 
 
 def _table(lines: Mapping[int, str]) -> pl.DataFrame:

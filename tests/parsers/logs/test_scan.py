@@ -13,7 +13,14 @@ from log_lines import timeout, traceback, xid
 from nccl_lines import init, warn
 from ncclforensics.model.frames import join
 from ncclforensics.parsers import limits, parse, parse_all
-from ncclforensics.parsers.logs import lines, log_reader, needles, scan, search_terms
+from ncclforensics.parsers.logs import (
+    lines,
+    log_reader,
+    needles,
+    scan,
+    search_terms,
+    small_logs,
+)
 from ncclforensics.parsers.logs.lines import blocks, decoded
 from ncclforensics.sources import Source
 
@@ -28,6 +35,11 @@ MESSAGES = (
     "\n",
     "é step 3\r 50%|##| step=4\r\n",
 )
+
+
+@pytest.fixture(autouse=True)
+def every_log_is_large(monkeypatch):
+    monkeypatch.setattr(small_logs, "MOST_BYTES", 0)
 
 
 @pytest.fixture
@@ -45,16 +57,16 @@ def read(source):
     return {**found.tables, **found.messages}
 
 
-def same(one, other):
-    """Compare all but routine messages, sampled by block and span, and hashes.
+def same(one, other, but=("python.step",)):
+    """Compare all but routine messages, sampled by span, and hashes.
 
     A log that is scanned in several places at once is hashed elsewhere.
     """
-    for name in (one.keys() | other.keys()) - {"python.step"}:
+    for name in (one.keys() | other.keys()) - {*but}:
         rows = [
             tables[name]
             .drop("sha256", strict=False)
-            .filter(pl.col("message") != "python.step" if name == "events" else True)
+            .filter(~pl.col("message").is_in(but) if name == "events" else True)
             .rows()
             for tables in (one, other)
         ]
@@ -73,7 +85,20 @@ def test_blocks_of_any_size_give_what_the_whole_gives(log, monkeypatch, size):
     whole = read(source)
     assert whole["events"].height > 20
     monkeypatch.setattr(blocks, "__defaults__", (size, 1 << 24, None, 0))
-    same(read(source), whole)
+    same(read(source), whole, but=())
+
+
+@pytest.mark.parametrize("size", [1, 512, 1 << 20])
+def test_steps_that_are_kept_stand_in_order(log, monkeypatch, size):
+    """The last one, far below the first lines, and a line without a newline."""
+    monkeypatch.setattr(blocks, "__defaults__", (size, 1 << 24, None, 0))
+    steps = [STEP.format(i) for i in range(600)]
+    connected = "gpu1:7:7 [0] NCCL INFO Connected all rings\n"
+    for end in (connected, connected + CHATTER[:-1], timeout(3).rstrip("\n")):
+        events = log_reader.read(log("".join([*steps, end]).encode()))["events"]
+        assert events["line"].is_sorted()
+        told = events.filter(pl.col("message") == "python.step")["line"].to_list()
+        assert told == [*range(1, scan.FIRST_LINES + 1), 600]
 
 
 @settings(max_examples=25, deadline=None)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from ncclforensics.parsers.logs import framing, grammar
 from ncclforensics.parsers.logs.pastes import (
     characters,
@@ -25,8 +27,6 @@ from ncclforensics.parsers.logs.pastes import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import polars as pl
-
     Plan = tuple[tuple[str, Any], ...]
 
 STEPS = {
@@ -38,6 +38,20 @@ STEPS = {
 }
 # What happens to large logs too; what people paste or type is small.
 OF_LARGE = ("quoting", "doubling", "wrapping")
+
+
+def likely(lines: pl.DataFrame) -> set[int]:
+    """Return in which of several logs, by `log`, a step may be found: others have none.
+
+    The lines of a log, `log raw`, stand together.
+    """
+    may_be = (module.may_be().alias(name) for name, module in STEPS.items())
+    maybe = lines.group_by("log").agg(may_be)
+    wide = lines.join(
+        maybe.filter("wrapping"), on="log", how="semi", maintain_order="left"
+    )
+    others = maybe.filter(pl.any_horizontal(STEPS.keys() - {"wrapping"}))["log"]
+    return {*others} | wrapping.likely(wide)
 
 
 def planned(lines: pl.DataFrame, whole: bool) -> Plan:

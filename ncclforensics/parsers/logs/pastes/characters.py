@@ -6,6 +6,8 @@ proves nothing: programs print it in addresses of web pages.
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
 TYPOGRAPHIC = {
@@ -24,11 +26,13 @@ ENTITIES = {
     **dict.fromkeys(("&#x27;", "&#39;", "&apos;"), "'"),
 }
 AMPERSAND = {"&amp;": "&"}  # replaced last: `&amp;lt;` is `&lt;`
+# where none is there, a pattern takes a tenth of the time of `contains_any`
+_EACH = "|".join(map(re.escape, [*TYPOGRAPHIC, *ENTITIES]))
 
 
 def may_be() -> pl.Expr:
     """Whether any of them is there."""
-    return pl.col("raw").str.contains_any([*TYPOGRAPHIC, *ENTITIES]).any()
+    return pl.col("raw").str.contains(_EACH).any()
 
 
 def found(lines: pl.DataFrame) -> dict[str, str] | None:

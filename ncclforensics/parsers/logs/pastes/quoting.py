@@ -16,7 +16,6 @@ LEAST_NUMBERED = 4
 # a table row also ends with its mark
 _BAR = r"\|"
 _ROW = r"\|\s*$"
-_SIGNS = r"#/|>*+\x{2022}\x{b7}-"
 _REST = r"(?:[ \t]|$)"
 MARKS = tuple(
     rf"^[ \t]*{mark}{_REST}" for mark in ("#", "//", _BAR, ">+", "[-*+\u2022\u00b7]")
@@ -29,12 +28,17 @@ NUMBERS = tuple(
 )
 NEARLY_ALL = 0.95
 GREP = r"^(\d{1,7})[:-]"
+_NUMBER = rf"^[ \t]*(\d{{1,7}})(?:{_SIGN}|[ \t]|$)"  # in all of these forms
 PROCESSES = r"^\s*PID\s"
 
 
 def may_be() -> pl.Expr:
-    """Whether the first characters of many lines are such."""
-    return pl.col("raw").str.contains(rf"^\s*[\d{_SIGNS}]").mean() > 1 / 2
+    """Whether enough lines bear a mark, or a number and one of these is higher."""
+    raw = pl.col("raw")
+    enough = raw.str.contains(r"\S").sum() * MOST
+    number = raw.str.extract(_NUMBER).cast(pl.Int64).drop_nulls()
+    rises = (number.len() >= enough) & (number.diff() > 0).any()
+    return rises | (raw.str.contains("|".join(MARKS)).sum() > enough)
 
 
 def found(lines: pl.DataFrame) -> tuple[str, ...] | None:

@@ -41,17 +41,16 @@ _BARE = ascii_only(rf"(?m)^((?:{_PREFIX.replace(': ', ':')})) *\n")
 
 
 def may_be() -> pl.Expr:
-    """Whether any line is that long."""
-    return (pl.col("raw").str.len_bytes() > LONG).any()
+    """Whether any line is that long, no JSON, and holds so many beginnings."""
+    raw = pl.col("raw")
+    long = raw.filter(raw.str.len_bytes() > LONG)
+    told = long.filter(~long.str.contains(_JSON))
+    return (told.str.count_matches(_BEGINS) >= SEVERAL).any()
 
 
 def found(lines: pl.DataFrame) -> str | None:
     """Return the pattern of the beginnings, if records run on."""
-    raw = lines["raw"]
-    long = raw.filter((raw.str.len_bytes() > LONG) & ~raw.str.contains(_JSON))
-    if not long.len() or not (long.str.count_matches(_BEGINS) >= SEVERAL).any():
-        return None
-    return _BEGINS
+    return _BEGINS if lines.select(may_be()).item() else None
 
 
 def undone(lines: pl.DataFrame, how: str) -> pl.DataFrame:

@@ -55,12 +55,35 @@ def may_be() -> pl.Expr:
     return (length >= NARROWEST).any() & ~too_long.any()
 
 
+def likely(lines: pl.DataFrame) -> set[int]:
+    """Return in which logs, by `log`, a full line may go on: in others none is broken.
+
+    The lines of a log stand together.
+    """
+    log, length = pl.col("log"), pl.col("length")
+    hangs, own = pl.col("below_indent"), pl.col("indent")
+    even = (hangs == 0) | (length == pl.col("width"))
+    goes_on = (even & ~pl.col("below_begins")) | ((hangs > own) & (hangs >= HANGING))
+    # most lines are not nearly full: what is measured of them is only their length
+    nearly = length + 1 + pl.col("below").str.len_chars() > pl.col("width")
+    full = (
+        lines.lazy()
+        .select("log", "raw", below=pl.when(log == log.shift(-1)).then(_BELOW))
+        .with_columns(_length(pl.col("raw")).alias("length"))
+        .with_columns(_widest().over("log").alias("width"))
+        .filter(nearly & (length > 0))
+        .with_columns(expr.alias(name) for name, expr in _measures().items())
+        .filter(_is_full(pl.col("width")) & goes_on & pl.col("below_speaks"))
+    )
+    return {*full.select("log").collect()["log"]}
+
+
 def found(lines: pl.DataFrame) -> Wrap | None:
     """Return how these lines were broken, None if they were not."""
-    width = _width(lines)
+    told = _measured(lines)
+    width = told.select(_widest()).item()
     if width is None:
         return None
-    told = _measured(lines, width)
     for indent in (0, *_indents(told, width)):
         breaks = told.select(_breaks(width, indent)).to_series()
         many = int(breaks.sum())
@@ -77,7 +100,7 @@ def found(lines: pl.DataFrame) -> Wrap | None:
 
 def undone(lines: pl.DataFrame, how: Wrap) -> pl.DataFrame:
     """Join what was broken; a joined line has the number of its first piece."""
-    told = _measured(lines, how.width)
+    told = _measured(lines)
     raw, length = pl.col("raw"), pl.col("length")
     breaks = _breaks(how.width, how.indent)
     blank = pl.lit(" ")
@@ -125,30 +148,36 @@ def _length(raw: pl.Expr) -> pl.Expr:
     return pl.when(raw.str.ends_with("  ")).then(trimmed).otherwise(raw).str.len_chars()
 
 
-def _width(lines: pl.DataFrame) -> int | None:
+def _widest() -> pl.Expr:
     """Return the width of the widest line; a single word may be wider than all."""
-    raw = pl.col("raw")
-    length = lines.select(_length(raw)).to_series()
-    words = length.filter(lines["raw"].str.contains(r"\S\s+\S"))
-    width, widest = (int(str(of.max() or 0)) for of in (words, length))
-    width = widest if widest <= width + SLACK else width
-    return width if NARROWEST <= width <= WIDEST else None
+    length, words = pl.col("length"), pl.col("raw").str.contains(r"\S\s+\S")
+    several, widest = length.filter(words).max().fill_null(0), length.max()
+    width = pl.when(widest <= several + SLACK).then(widest).otherwise(several)
+    return pl.when(width.is_between(NARROWEST, WIDEST)).then(width)
 
 
-def _measured(lines: pl.DataFrame, width: int) -> pl.DataFrame:
-    """Add what tells whether each line was broken."""
-    below = pl.col("raw").shift(-1)
-    return lines.with_columns(
-        _length(pl.col("raw")).alias("length"),
-        pl.col("raw").str.extract(r"(\S*)$").str.len_chars().alias("last_word"),
-        below.str.extract(r"^\s*(\S*)").str.len_chars().alias("first_word"),
-        pl.col("raw").str.extract(r"^( *)").str.len_chars().alias("indent"),
-        below.str.extract(r"^( *)").str.len_chars().alias("below_indent"),
-        below.alias("below"),
+_BELOW = pl.col("raw").shift(-1)
+
+
+def _measures() -> dict[str, pl.Expr]:
+    """Return what tells whether each line was broken, of `raw` and `below`."""
+    raw, below = pl.col("raw"), pl.col("below")
+    return {
+        "length": _length(raw),
+        "last_word": raw.str.extract(r"(\S*)$").str.len_chars(),
+        "first_word": below.str.extract(r"^\s*(\S*)").str.len_chars(),
+        "indent": raw.str.extract(r"^( *)").str.len_chars(),
+        "below_indent": below.str.extract(r"^( *)").str.len_chars(),
         # nothing that breaks a line indents the rest by a tab
-        below.str.contains(rf"^\t|{BEGINS}").alias("below_begins"),
-        below.str.contains(r"\S").fill_null(False).alias("below_speaks"),
-    )
+        "below_begins": below.str.contains(rf"^\t|{BEGINS}"),
+        "below_speaks": below.str.contains(r"\S").fill_null(False),
+    }
+
+
+def _measured(lines: pl.DataFrame) -> pl.DataFrame:
+    """Add `below`, the next line, and what tells whether each line was broken."""
+    below = lines.lazy().with_columns(_BELOW.alias("below"))
+    return below.with_columns(e.alias(n) for n, e in _measures().items()).collect()
 
 
 def _breaks(width: int, indent: int) -> pl.Expr:
@@ -225,7 +254,7 @@ def _indents(told: pl.DataFrame, width: int) -> list[int]:
     return often.head(INDENTS).to_list()
 
 
-def _is_full(width: int) -> pl.Expr:
+def _is_full(width: int | pl.Expr) -> pl.Expr:
     """Whether the first word of the next line has no room on this one."""
     length = pl.col("length")
     return (length == width) | (length + 1 + pl.col("first_word") > width)
