@@ -27,8 +27,11 @@ SAID_IN_SENTENCE = "It is quoted inside a sentence, so it is only possible. "
 BEGUN = ".retold"
 SAID_OF_BEGUN = "Only the beginning of the line is the library's; the rest was retold. "
 ENDED_WELL = "condensed.ended_well"
-OF_ANOTHER = "{slug} is told of, beside the word that a run ended well"
-SAID_ENDED_WELL = "Somebody says that a run ended well ({source}:{line}). "
+OF_ANOTHER = "{slug} is mentioned, and a run is said to have ended well"
+SAID_ENDED_WELL = (
+    "Somebody says that a run ended well ({source}:{line}). The failure that is "
+    "mentioned may be of another run."
+)
 
 
 def capped(frames: Frames, said: Iterable[Statement]) -> Iterator[Statement]:
@@ -91,16 +94,16 @@ def _named(finding: Finding, words: str) -> Finding:
 
 def _of_another(finding: Finding, source: str, line: int) -> Finding:
     """Return a finding that need not be of this run, so it accuses nobody."""
-    nobody = replace(
+    return replace(
         finding,
+        confidence="possible",
         headline=OF_ANOTHER.format(slug=finding.slug),
+        explanation=SAID_ENDED_WELL.format(source=source, line=line),
         ranks=(),
         hosts=(),
         devices=(),
         remedy=(),
     )
-    why = SAID_ENDED_WELL.format(source=source, line=line)
-    return _of_hand(nobody, "possible", why)
 
 
 def _of_hand(finding: Finding, confidence: Confidence, why: str) -> Finding:
