@@ -56,10 +56,12 @@ KIND = (
     r"(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|barrier"
     r"|gather|scatter|reduce|send|recv)"
 )
-# a function of the user that is named for its call: `recv_forward`, `all_reduce_grads`
+# a function of the user that is named for its call: `recv_forward`, `all_reduce_grads`;
+# accelerate's `send_to_device` copies to the GPU
 NAMED = (
-    r"(?:^|_)(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|barrier"
-    r"|send|recv)(?:_|$)"
+    r"(?:^|_)(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|barrier)"
+    r"(?:_|$)",
+    r"(?:^|_)(send|recv)(?:$|_(?:forward|backward|next|prev|act|grad|tensor|obj))",
 )
 # members may make these calls at different lines: the root and the others
 ROOTED = r"^(?:broadcast|reduce|gather|scatter)(?:_object(?:_list|s)?)?$"
@@ -134,7 +136,8 @@ def named_call() -> pl.Expr:
     awaits = on_device().cast(pl.Int64).cum_min() == 1  # `_communicate` does so
     file = pl.col("file").filter(~awaits)
     function = pl.col("function").filter(~awaits).str.to_lowercase()
-    name = function.str.extract(NAMED).filter((file == file.first()).cum_min())
+    name = pl.coalesce(function.str.extract(one) for one in NAMED)
+    name = name.filter((file == file.first()).cum_min())
     told = name.drop_nulls().first().str.replace_all("_", "")
     bare = is_python().all() & is_own().filter(~awaits).first()
     return pl.when(bare).then(told.replace(TORCH_NAMES))

@@ -294,7 +294,13 @@ def test_py_spy_alone_shows_who_is_at_work(frames):
 
 @pytest.mark.parametrize(
     ("function", "op"),
-    [("recv_forward", "recv"), ("all_reduce_grads", "all_reduce"), ("pad_batch", None)],
+    [
+        ("recv_forward", "recv"),
+        ("_exec_send_grads", "send"),
+        ("all_reduce_grads", "all_reduce"),
+        ("send_to_device", None),
+        ("pad_batch", None),
+    ],
 )
 def test_a_function_that_is_named_for_its_call_waits_in_it(frames, function, op):
     """What waits in C++ leaves no frame: py-spy shows the function that made the call."""
