@@ -7,7 +7,14 @@ import pytest
 
 from fuzz.targets import conforming, log, stored
 from ncclforensics.parsers import limits
-from ncclforensics.parsers.logs import grammar, lines, log_reader, message_parsers, scan
+from ncclforensics.parsers.logs import (
+    grammar,
+    lines,
+    log_reader,
+    message_parsers,
+    scan,
+    small_logs,
+)
 
 HEAD = "gpu1:1:2 [0] NCCL INFO "
 NET = f"{HEAD}Using network IB\n"
@@ -39,6 +46,7 @@ def test_what_stands_around_a_megabyte_of_anything_is_read(between):
 
 
 def test_a_line_longer_than_its_limit_is_cut_and_noted(monkeypatch):
+    monkeypatch.setattr(small_logs, "MOST_BYTES", 0)
     monkeypatch.setattr(limits, "MAX_LINE", 1000)
     monkeypatch.setattr(limits, "MAX_REDRAWN", 1000)
     told = read(NET + "x" * 1001 + NET + NET)

@@ -121,6 +121,8 @@ def _apart(
     frame: pl.DataFrame, message: Message, quotes: bool
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the rows of records, or all if `quotes`, and events of the others."""
+    if message.stands_for:  # what a program prints under its header is not retold
+        frame = frame.filter(pl.col("header").is_null())
     if message.role == "neutral" and not message.feeds:
         return frame, frame.clear()
     said = sentences.of(frame, message, quotes)

@@ -109,3 +109,14 @@ def test_a_log_that_is_no_retelling_forbids_no_failure_only(analyzed):
     analysis = analyzed({"job.log": text})
     assert analysis.report.outcome == "inconclusive"
     assert analysis.ranked.verdict is None
+
+
+@pytest.mark.parametrize(
+    ("head", "found"),
+    [("gpu0001:11:11 [0] ras/ras.cc:241 NCCL WARN RAS: ", False), ("gpu0001: ", True)],
+)
+def test_what_a_program_prints_under_its_header_is_not_retold(analyzed, head, found):
+    """NCCL does without the port of its RAS, and says so in these words."""
+    line = f"{head}bind failed: Address already in use\n"
+    slugs = {f.slug for _, f in analyzed({"a.log": line}).ranked.findings}
+    assert ("port-in-use" in slugs) is found
