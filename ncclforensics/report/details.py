@@ -125,7 +125,9 @@ def _calls(report: Report, frames: Frames) -> list[dict[str, Any]]:
 
 
 def _call(row: Mapping[str, Any]) -> Call:
-    parts = [row["op"] or "", f"SeqNum={row['seq']}", "in", _group(row)]
+    number = "" if row["seq"] is None else f"SeqNum={row['seq']}"
+    what = row["op"] or ("" if number else "a call")
+    parts = [what, number, "in", _group(row)]
     name = line(" ".join(part for part in parts if part), NAME)
     sides = ("waiting", "behind", "done", "absent", "unseen")
     return Call(name, *(fold_ranks(row[side] or ()) for side in sides))

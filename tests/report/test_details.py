@@ -17,6 +17,12 @@ def test_a_missing_rank_stands_out_in_its_group():
     assert (call.waiting, call.absent) == ("0-5,7", "6")
 
 
+def test_a_call_without_a_number_is_told_without_one():
+    found = known("torch-monitored-barrier")
+    (call,) = details(found.report, found.frames).calls
+    assert call.name == "monitored_barrier in an unnamed group"
+
+
 def test_signs_come_in_order_of_time_and_name_signals():
     found = known("torch-sigkill-rank")
     signs = details(found.report, found.frames).signs
