@@ -8,10 +8,9 @@ What it means
 How we know
     `… set by environment to …` with different values on ranks of one job; or on some
     ranks of a host and not on others that got as far, or on a few hosts and not on
-    others that print other variables. Where the environment of the
-    processes was collected, it shows for all ranks what is set and what is not. Only
-    variables that all ranks must agree on count, and only where the job failed or
-    hangs.
+    others that print other variables. Where the environment of the processes was
+    collected, it shows for all ranks what is set and what is not. Only variables that
+    all ranks must agree on count, and only where the job failed or hangs.
 
 What to do
     Set the variable for the whole job: in the script that every node runs, with

@@ -23,6 +23,7 @@ from ncclforensics.evidence import (
     seen_places,
 )
 from ncclforensics.model.findings import Clue, Stood
+from ncclforensics.theory import weights
 from ncclforensics.verdict import actions
 from ncclforensics.verdict.ranking import WITNESSES
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 MOST_CALLS = 8
 MOST_NEEDED = 2
-EVEN = 0.5  # of the first weight: within one bit no suspect is ahead
+EVEN = 2.0**-weights.TIE  # of the first weight: nobody is ahead by less
 
 
 def of(frames: Frames, ranked: Ranked) -> Clue | None:

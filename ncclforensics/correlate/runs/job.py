@@ -37,6 +37,7 @@ TRIED = (
 )
 # lines of a program that tell which rank prints them
 TAGGED = ("python.tagged", "uncaught.record")
+METRICS = "python.metrics"  # of Hugging Face's Trainer: epochs, and no step
 BATCH = "python.step.batch"  # counts anew in each epoch
 STEPS = (
     *("python.step", "python.step.equals", "python.step.iteration"),

@@ -16,7 +16,7 @@ from ncclforensics.model.tables import TIME
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-MORE = 3  # new steps after a line that prove that the job went on
+MORE = 3  # new steps, or lines, after a line that prove that it was survived
 CLOCKS = pl.duration(seconds=1)  # by which the clocks of hosts may differ
 
 
@@ -35,12 +35,12 @@ def survived(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
         pl.col("step").cum_min(reverse=True).alias("least"),
         new.cast(pl.Int64).cum_sum(reverse=True).alias("more"),
     )
-    timed = lines.with_row_index("_row").drop_nulls("t").select("_row", "t").sort("t")
+    rows = lines.with_row_index("_row")
+    timed = rows.drop_nulls("t").select("_row", "t").sort("t")
     found = (
         timed.join_asof(steps.select("t", "before"), on="t")
         .with_columns((pl.col("t") + CLOCKS).cast(TIME))
         .join_asof(steps.select("t", "least", "more"), on="t", strategy="forward")
         .filter((pl.col("more") >= MORE) & (pl.col("least") >= pl.col("before")))
     )
-    kept = lines.with_row_index("_row").join(found, on="_row", how="semi")
-    return kept.sort("_row").drop("_row")
+    return rows.join(found, on="_row", how="semi", maintain_order="left").drop("_row")

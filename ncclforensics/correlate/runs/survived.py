@@ -14,6 +14,7 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics.correlate.runs import job, later_steps, unknown_failures
+from ncclforensics.correlate.runs.later_steps import MORE
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
 from ncclforensics.model.tables import CITE, FAILING, TIME, TROUBLED
@@ -27,7 +28,6 @@ UNCAUGHT = "uncaught.of_rank"
 ENDS = (UNCAUGHT, "uncaught.exception")
 TIMEOUT = "c10d.watchdog.timeout"
 RECORD = (unknown_failures.BY_WORDS, *unknown_failures.BY_LEVEL)
-WENT_ON = 3  # lines or steps after an exception that prove that a rank went on
 TEXT = "%s printed an exception here and went on: not counted as a failure"
 PLACE = [*CITE]
 
@@ -138,9 +138,9 @@ def _by_clock(frames: Frames, raised: pl.DataFrame) -> pl.DataFrame:
     said = _words(frames, *WORDS, *job.STEPS).drop_nulls("t").group_by("rank")
     if _failed(frames):
         ended = frames["exits"].filter(pl.col("code") > 0)["rank"].drop_nulls()
-        spoke = said.agg(pl.col("t").top_k(WENT_ON).min(), pl.len())
+        spoke = said.agg(pl.col("t").top_k(MORE).min(), pl.len())
         spoke = spoke.filter(
-            (pl.col("len") >= WENT_ON) & ~pl.col("rank").is_in(ended.implode())
+            (pl.col("len") >= MORE) & ~pl.col("rank").is_in(ended.implode())
         ).drop("len")
     else:
         spoke = said.agg(pl.col("t").max())
@@ -208,7 +208,7 @@ def _going(frames: Frames) -> pl.DataFrame:
 
     The Trainer of Hugging Face logs its epoch in fractions, and no step.
     """
-    made, metrics = job.steps(frames), frames.message(unknown_failures.METRICS)
+    made, metrics = job.steps(frames), frames.message(job.METRICS)
     told = [
         part.select(
             *("source", "line"), made=pl.col(what).cast(pl.Float64), what=pl.lit(what)
@@ -222,12 +222,12 @@ def _going(frames: Frames) -> pl.DataFrame:
     steps = pl.concat(told).drop_nulls("made").sort("line")
     steps = steps.unique([*of, "made"], keep="first").sort("line")
     last = steps.group_by(of).agg(
-        pl.col("line").tail(WENT_ON).first(),
+        pl.col("line").tail(MORE).first(),
         pl.len().alias("steps"),
-        (pl.col("made").tail(WENT_ON).diff() > 0).all().alias("grows"),
+        (pl.col("made").tail(MORE).diff() > 0).all().alias("grows"),
     )
     return last.filter(
-        (pl.col("steps") >= WENT_ON) & pl.col("grows").fill_null(True)
+        (pl.col("steps") >= MORE) & pl.col("grows").fill_null(True)
     ).select("source", "line")
 
 

@@ -22,7 +22,7 @@ SUPPOSED = (
 )
 # a level in front that is not that of an error
 WARNED = r"^[^a-z]{0,40}\bWARN(?:ING)?\b"
-SERVES, METRICS = "launchers.serving", "python.metrics"
+SERVES = "launchers.serving"
 BAD_LEVELS = ("E", "F", "ERROR", "FATAL", "CRITICAL", "C")
 QUOTED = 160  # characters of a line
 
@@ -47,7 +47,7 @@ def lines(frames: Frames) -> pl.DataFrame:
     known = job.ended_in_order(frames) or job.signs_of_failure(frames)
     if told.is_empty() or known:
         return told.clear()
-    own = frames.message(*job.STEPS, *job.TAGGED, METRICS, SERVES).filter(~bad)
+    own = frames.message(*job.STEPS, *job.TAGGED, job.METRICS, SERVES).filter(~bad)
     last = own.group_by("source").agg(pl.col("line").max().alias("own_line"))
     went_on = later_steps.survived(frames, told.filter(~of_person))
     return (

@@ -32,22 +32,24 @@ def dated(frames: Frames) -> pl.DataFrame:
     `t` is the earliest time at which a step may have been made.
     """
     steps = job.steps(frames)
+    if steps.is_empty():
+        return steps
     files = frames["sources"].select("source", "modified").unique("source")
-    lines = frames["events"].drop_nulls("t").select("source", "line", "t")
-    lines = lines.sort("source", "line").with_columns(
-        pl.col("t").cum_max().over("source").alias("since")
+    times = (
+        frames["events"]
+        .drop_nulls("t")
+        .sort("line")
+        .select(
+            "source",
+            "line",
+            pl.col("t").cum_max().over("source").alias("since"),
+            pl.col("t").max().over("source").alias("end"),
+        )
     )
-    ends = lines.group_by("source").agg(pl.col("since").max().alias("end"))
     told = (
         steps.sort("line")
-        .join_asof(
-            lines.drop("t").sort("line"),
-            on="line",
-            by="source",
-            check_sortedness=False,
-        )
+        .join_asof(times, on="line", by="source", check_sortedness=False)
         .join(files, on="source", how="left", maintain_order="left")
-        .join(ends, on="source", how="left", maintain_order="left")
         .with_columns(pl.coalesce("t", "since").alias("t"))
         .drop_nulls("t")
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.runs.later_steps import CLOCKS
 from ncclforensics.model.frames import remembered
 from ncclforensics.model.last_words import BAR, DONE, EPOCH, GAVE_UP, LAST, USUAL, shape
 from ncclforensics.model.tables import TIME
@@ -19,7 +20,6 @@ from ncclforensics.model.tables import TIME
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-CLOCKS = pl.duration(seconds=1)  # by which the clocks of two hosts may differ
 FEWEST = 3  # ranks that are compared
 MOST = 2 / 3  # of the ranks say the same
 FEW = 1 / 4  # of the ranks, but at least one, are the odd ones at most

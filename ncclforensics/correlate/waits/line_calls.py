@@ -206,8 +206,9 @@ def row(
 ) -> dict[str, Any]:
     """Return a row of `calls` that cites the first of `lines` of its first rank.
 
-    `t` is the earliest of `lines`. If others have finished the call (not `is_last`), no
-    rank is unseen: all members came.
+    `told` are columns of it; if it has `members`, no other rank is one. `t` is the
+    earliest of `lines`. If others have finished the call (not `is_last`), no rank is
+    unseen: all members came.
     """
     done, behind = told.get("done", []), told.get("behind", [])
     absent = absent - waiting - {*done, *behind}

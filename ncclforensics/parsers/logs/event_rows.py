@@ -97,8 +97,9 @@ def taken(
         fed["events"].append(quoted)
         rows = told.sort("line", maintain_order=True)
         name = message.stands_for or message_id
-        both = [frames[name], rows] if name in frames else [rows]
-        frames[name] = pl.concat(both, how="diagonal_relaxed")
+        if name in frames:
+            rows = pl.concat([frames[name], rows], how="diagonal_relaxed")
+        frames[name] = rows
         if message.feeds:
             constants = [pl.lit(v).alias(k) for k, v in message.constants.items()]
             fed.setdefault(message.feeds, []).append(row.with_columns(*constants))
@@ -126,6 +127,8 @@ def _apart(
     if message.role == "neutral" and not message.feeds:
         return frame, frame.clear()
     said = sentences.of(frame, message, quotes)
+    if not said["quoted"].any():
+        return frame, frame.clear()
     told = _event(frame.filter(said["quoted"]), message).select(*SCHEMAS["events"])
     told = told.with_columns(pl.lit(sentences.QUOTED).alias("message"))
     return frame.filter(~said["denied" if quotes else "quoted"]), told

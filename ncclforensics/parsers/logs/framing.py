@@ -181,8 +181,8 @@ _SPEAKERS = (
 _UNSAID = [pl.lit(None, pl.String).alias(name) for name in (*_SAYS, "outer_rank")]
 # the columns of complete times
 STAMPS = (
-    *("head_t", "cri_t", "iso_t", "us_t", "sys_iso", "ctime", "det_t", "mpi_t"),
-    "told_t",
+    *("head_t", "cri_t", "iso_t", "us_t", "sys_iso", "ctime"),
+    *("det_t", "mpi_t", "told_t"),
 )
 # torch prints its rank before a message, not before each line of the message
 _LAUNCHERS = tuple(name for name in _SPEAKERS if name != "torch_rank")
