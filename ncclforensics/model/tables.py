@@ -314,16 +314,20 @@ INNER: dict[str, Schema] = {
 SCHEMAS |= INNER
 
 
+def picked(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return what a frame has of the columns of schema `name`, conformed to it."""
+    own = [column for column in frame.columns if column in SCHEMAS[name]]
+    return conform(name, frame.select(own))
+
+
 def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     """Return a frame with exactly the columns, order and dtypes of schema `name`.
 
     Missing columns become null. Raises ValueError on a column that is not in the
-    schema, and polars' InvalidOperationError on a value that does not fit its dtype:
-    both are mistakes of the calling parser.
+    schema, and polars' InvalidOperationError on a value that does not fit its dtype.
     """
     schema = SCHEMAS[name]
-    strangers = [column for column in frame.columns if column not in schema]
-    if strangers:
+    if strangers := [column for column in frame.columns if column not in schema]:
         raise ValueError(f"frame {name!r} has no column {', '.join(strangers)}")
     own = {column.name: column for column in frame.get_columns()}
     return pl.DataFrame(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.identity import node_folders
+from ncclforensics.correlate.identity import node_folders, placements
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -193,7 +193,7 @@ def _named_alike(frames: Frames) -> pl.Series:
 def _known(frames: Frames) -> pl.Series:
     """Return the host names that any evidence tells."""
     told = [frames[name]["host"] for name in ("events", "sources", "exits", "ranks")]
-    told.append(frames.message(*NODES)["host"])
+    told += [frames.message(*NODES)["host"], placements.hosts(frames)]
     return pl.concat(told).drop_nulls().unique()
 
 
