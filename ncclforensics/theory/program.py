@@ -76,7 +76,8 @@ class Program:
     def row(self, rank: int, call: Mapping[str, object]) -> int | None:
         """Return the row of a rank's part in a collective, by group and number."""
         same = (pl.col("rank") == rank) & ~pl.col("is_p2p")
-        same &= (pl.col("group") == call["group"]) & (pl.col("seq") == call["seq"])
+        for name in ("group", "seq"):
+            same &= pl.col(name).eq_missing(pl.lit(call[name]))
         found = self.calls.select(same.arg_true()).to_series()
         return int(found[0]) if found.len() else None
 

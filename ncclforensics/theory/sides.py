@@ -103,6 +103,7 @@ def unexplained(
         ("surprise", sum(_events(case, rest).values())),
         ("unlike signature", min(len(unlike), 1)),
         ("said over", float(not case.over.isdisjoint(rest))),
+        ("odd words", float(not case.odd.isdisjoint(rest))),
     )
 
 

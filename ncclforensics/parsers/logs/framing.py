@@ -83,9 +83,12 @@ DECORATIONS = {
     r"(?: (?:TP(?P<sglang_rank>\d{1,5})|(?:DP|PP)\d{1,5} TP\d{1,5})(?: EP\d{1,5})?)?"
     # Hydra: `[2026-11-20 10:00:00,123][train][INFO] - `
     r"(?:\]?(?: \|(?: [A-Z]+ +\|)? |[ :]|$)|\])",
-    # Python's logging with `[%m/%d %H:%M:%S]`; rich adds the year in two digits
-    "month_day": r"\[(?P<md>\d\d/\d\d)(?:/\d\d)? (?P<md_hms>\d\d:\d\d:\d\d)"
-    r"(?:[.,]\d{1,9})?\] ?",
+    # Python's logging with `[%m/%d %H:%M:%S]`, or without brackets; rich adds the year
+    # in two digits
+    "month_day": r"\[?(?P<md>\d\d/\d\d)(?:/\d\d)? (?P<md_hms>\d\d:\d\d:\d\d)"
+    r"(?:[.,]\d{1,9})?(?:\] ?| )",
+    # seconds since 1970, as `time.time()` and `journalctl -o short-unix` print them
+    "epoch": r"(?P<epoch_t>1[5-9]\d{8}\.\d{1,9}) ",
     # Hugging Face's examples: `04/22/2026 07:00:30 - INFO - __main__ - `
     "us": r"(?P<us_t>\d\d/\d\d/\d{4} \d\d:\d\d:\d\d) - ",
     # Kaggle: seconds since the notebook started, and the line number
@@ -106,13 +109,20 @@ LABELS = {
     "label_namespace": r'(?:^|[ ,])namespace="([^"]+)"',
     "label_container": r'(?:^|[ ,])container="([^"]+)"',
 }
-# how a program's own logging names the rank that writes: `[rank 3] `, `rank=3/8 `, also
-# behind a level, `error: `, or the place that loguru prints, `trainer:fit:231 - `
-_TAG = ascii_only(
+# how a program's own logging names the rank that writes: `[rank 3] `, `rank=3/8 `,
+# `[r3] `, `r3| `, `rank 3: step 5`, also behind a level, `error: `, or the place that
+# loguru prints, `trainer:fit:231 - `. A number behind `rank 3: ` is in a table.
+_BEFORE_TAG = (
     r"^(?:\d\d:\d\d:\d\d(?:[.,]\d{1,9})? )?"
     r"(?:(?:(?i:debug|info|warn|warning|error|critical)[: ] *)(?:[\w.]{1,80}: )?)?"
     r"(?:[\w.<>]{1,80}:[\w.<>]{1,80}:\d+ - )?"
-    r"(?:\[rank[ =]?|rank=)(\d{1,6})(?:/\d{1,6})?(?:[\] ,]|$)"
+)
+_TAGS = tuple(
+    ascii_only(_BEFORE_TAG + tag)
+    for tag in (
+        r"(?:\[rank[ =]?|rank=)(\d{1,6})(?:/\d{1,6})?(?:[\] ,]|$)",
+        r"(?:rank |\[[rR]|[rR])(\d{1,6})(?:: |\] |\| )[A-Za-z_]",
+    )
 )
 # Ray prints equal lines of several workers once
 REPEATED = r" \[repeated \d+x across cluster\](?: \(Ray deduplicates logs [^\n]*)?$"
@@ -182,7 +192,7 @@ _UNSAID = [pl.lit(None, pl.String).alias(name) for name in (*_SAYS, "outer_rank"
 # the columns of complete times
 STAMPS = (
     *("head_t", "cri_t", "iso_t", "us_t", "sys_iso", "ctime"),
-    *("det_t", "mpi_t", "told_t"),
+    *("det_t", "mpi_t", "told_t", "epoch_t"),
 )
 # torch prints its rank before a message, not before each line of the message
 _LAUNCHERS = tuple(name for name in _SPEAKERS if name != "torch_rank")
@@ -313,7 +323,8 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         return segments[name].null_count() < segments.height
 
     ahead = pl.col("raw").str.strip_suffix(pl.col("text"))
-    segments = segments.with_columns(pl.col("text").str.extract(_TAG).alias("tag"))
+    tags = (pl.col("text").str.extract(tag) for tag in _TAGS)
+    segments = segments.with_columns(pl.coalesce(tags).alias("tag"))
     segments = _teed(segments)
     who = {
         column: pl.coalesce(names) if column in _NAMES else number(*names)
