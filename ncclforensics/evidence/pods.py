@@ -79,7 +79,12 @@ def not_started(frames: Frames) -> pl.DataFrame:
             pl.lit(None, pl.String).alias(c) for c in ("pod", "detail")
         )
     began = frames.message("launchers.kubernetes.started")
-    own = frames["events"].filter(~pl.col("message").str.contains(OF_KUBERNETES))
+    # what `kubectl describe` prints of a pod is no word of the pod
+    told_of = frames.message("launchers.kubernetes.pod")["source"]
+    own = frames["events"].filter(
+        ~pl.col("message").str.contains(OF_KUBERNETES)
+        & ~pl.col("source").is_in(told_of.implode())
+    )
     alive = pl.concat([_pod(began), own["host"]]).drop_nulls()
     told = lines.with_columns(
         _pod(lines).alias("pod"), pl.coalesce("detail", "pull", "state").alias("detail")
