@@ -1,7 +1,7 @@
 """Makes small standstills from programs that are written as letters.
 
 A program is "what is over|what is open": `abcW|Wab` made four calls that ended and
-waits in the fifth. Capitals are calls of all ranks, `p` to `z` those of pairs (0 and 1,
+waits in the fifth. Capitals are calls of all ranks, `Y` in a second group of them, `p` to `z` those of pairs (0 and 1,
 2 and 3, …), other small letters need nobody else; `>` sends to the other rank of the
 pair, `<` receives from it. Equal letters are equal calls: the same operation, sizes and
 place in the code.
@@ -17,6 +17,7 @@ from ncclforensics.theory.weigh import weighed
 
 EPOCH = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
 WORLD, ALONE, PAIRS, PIPES = "default_pg", "ALONE", "PAIR", "PIPE"
+SECOND = "META"
 OPS = {"B": "barrier", "Q": "broadcast", "Z": "reduce"}
 STEP = "abcdpW"
 
@@ -58,6 +59,7 @@ def frames(
         made += told_of[-(kept or {}).get(rank, len(told_of)) :]
         pair = [rank & ~1, rank | 1]
         members = {WORLD: world, ALONE: [rank], PAIRS: pair, PIPES: pair}
+        members[SECOND] = world
         groups += [
             {"rank": rank, "pg": group(desc, rank), "pg_desc": desc, "members": ranks}
             | {"source": f"dump_{rank}"}
@@ -82,13 +84,13 @@ def kind(letter):
     if letter in "<>":
         return PIPES
     if letter.isupper():
-        return WORLD
+        return SECOND if letter == "Y" else WORLD
     return PAIRS if letter >= "p" else ALONE
 
 
 def group(desc, rank):
     """Return the name of a rank's group of a kind."""
-    number = {WORLD: "", ALONE: rank}.get(desc, rank // 2)
+    number = {WORLD: "", SECOND: "", ALONE: rank}.get(desc, rank // 2)
     return f"{desc}{number}"
 
 

@@ -98,6 +98,19 @@ def test_the_call_at_the_end_of_an_epoch_too_early_is_uneven(stacks):
     assert found == [("uneven-inputs", (2,))]
 
 
+SHORT = ("W" * 30 + "Y") * 3 + "W" * 20
+
+
+def test_the_end_of_a_loop_that_surprises_as_it_does_each_time_is_uneven_as_well():
+    """All ranks came to it a little before, and there it surprised as much."""
+    assert named(all_but(f"{SHORT}|Y", f"{SHORT}|W")) == [("uneven-inputs", (2,))]
+
+
+def test_who_comes_to_it_after_as_many_rounds_as_before_has_not_left_early():
+    whole = SHORT + "W" * 10
+    assert ("uneven-inputs", (2,)) not in named(all_but(f"{whole}|Y", f"{whole}|W"))
+
+
 @pytest.mark.parametrize("ahead", ["W", "Wp"])
 def test_two_groups_in_the_other_order(ahead):
     assert circle(f"abcd|{ahead}") == [("call-order-deadlock", (2,))]

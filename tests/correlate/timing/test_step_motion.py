@@ -144,3 +144,25 @@ def test_steps_after_dumps_that_were_asked_for_prove_motion(tmp_path, last, well
     end = T0 + PACE * (last - 1)
     os.utime(tmp_path / "train.log", (end, end))
     assert (analyze([str(tmp_path)]).report.outcome == "no-failure") is well
+
+
+@pytest.mark.parametrize(
+    ("after", "well"), [(1, "no-failure"), (30, "inconclusive"), (3, "inconclusive")]
+)
+def test_a_look_within_a_usual_pause_after_a_step_shows_no_stop(tmp_path, after, well):
+    """Rank 0 saves at the look, as it does now and then, and the others wait for it."""
+    steps = paced(0, 20)
+    files = {f"spy/rank{r}.txt": stack(r) for r in range(1, 4)}
+    files["spy/rank0.txt"] = stack(0).replace(
+        "    all_reduce (torch/distributed/distributed_c10d.py:3252)\n    step",
+        "    save (torch/serialization.py:966)\n    save",
+    )
+    for name, text in files.items():
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        os.utime(file, (T0 + steps[-1][1] + after,) * 2)
+    (tmp_path / "train.log").write_text(log(steps))
+    os.utime(tmp_path / "train.log", (T0 + steps[-1][1],) * 2)
+    found = analyze([str(tmp_path)]).report
+    assert (found.outcome == "no-failure") == (well == "no-failure")

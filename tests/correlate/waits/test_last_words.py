@@ -306,3 +306,38 @@ def test_who_logs_its_work_after_another_asked_for_dumps_is_at_work(
     files["rank3.log"] = logs["rank3.log"] + own + before + SIGNAL + behind
     found = analyzed(files).ranked.verdict
     assert (found.slug, found.ranks) == (slug, (3,))
+
+
+def stage(rank, function, op, warned=""):
+    """The log of a rank that timed out in `op`, within a function of its program."""
+    steps = "".join(f"INFO step {n}: 6 forward, 6 backward\n" for n in range(4))
+    return (
+        f"{steps}{warned}[rank{rank}]: Traceback (most recent call last):\n"
+        f'[rank{rank}]:   File "/job/pipe.py", line 27, in {function}\n'
+        f"[rank{rank}]:     dist.{op}(x)\n"
+        f'[rank{rank}]:   File "/venv/lib/python3.11/site-packages/torch/distributed/'
+        f'distributed_c10d.py", line 2799, in {op}\n'
+        f"[rank{rank}]:     work.wait()\n"
+        f"[rank{rank}]: RuntimeError: [/pytorch/gloo/transport/tcp/unbound_buffer.cc:78]"
+        " Timed out waiting 60000ms for recv operation to complete\n"
+    )
+
+
+DROPPED = "WARNING step 4 mb 4: dropping the micro-batch\n"
+PIPE = {1: "backward", 3: "backward", 5: "forward", 7: "forward"}
+
+
+@pytest.mark.parametrize(
+    ("warned", "ranks"), [((3,), (3,)), ((5,), (5,)), ((), ()), ((3, 5), ())]
+)
+def test_of_two_that_wait_for_each_other_the_one_with_a_last_line_of_its_own_is_odd(
+    analyzed, warned, ranks
+):
+    logs = {f"rank{r}.log": stage(r, "reduce", "all_reduce") for r in range(0, 8, 2)}
+    for rank, way in PIPE.items():
+        line = DROPPED if rank in warned else ""
+        logs[f"rank{rank}.log"] = stage(rank, f"recv_{way}", "recv", line)
+    found = analyzed(logs).ranked.verdict
+    named = () if found is None else (found.slug, *found.ranks)
+    assert named[1:] == ranks
+    assert not ranks or named[0] == "unmatched-p2p"

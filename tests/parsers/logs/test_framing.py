@@ -173,6 +173,30 @@ def test_every_decoration_is_peeled_and_remembered(line, who):
     assert {key: told[key] for key in who} == who
 
 
+TAGGED = [
+    ("11/25 17:43:24 rank 2: step 20 loss 1.5", 2),
+    ("1795628912.717 rank=2 step 10", 2),
+    ("2026-05-19 06:06:55 [r2] e0 b1200 loss=4.3", 2),
+    ("07:34:39 r2 it=228 data=2.4ms", 2),
+    ("r2| saves the model", 2),
+    ("rank 2: 812.5, rank 3: 815.0", None),
+    ("r2 of the review", None),
+    ("rank 2 failed", None),
+]
+
+
+@pytest.mark.parametrize(("line", "rank"), TAGGED)
+def test_a_program_names_the_rank_that_prints(line, rank):
+    assert only(line)["rank"] == rank
+
+
+def test_seconds_since_1970_and_a_bare_month_and_day_are_times():
+    told = framed("1795628912.717 boom", "11/25 17:43:24 boom")
+    assert str(told["t"][0]).startswith("2026-11-25 17:48:32.717")
+    assert str(told["yearless"][1]).startswith("1972-11-25 17:43:24")
+    assert told["text"].to_list() == ["boom", "boom"]
+
+
 def test_torchruns_prefix_that_looks_like_torchs_own_is_a_local_rank():
     told = framed("[rank0]:[rank16]: boom", "[rank0]: boom", "[rank1]:[rank17]: boom")
     assert told["rank"].to_list() == [16, None, 17]
