@@ -2,6 +2,8 @@
 
 import pytest
 
+from log_lines import timeout
+
 OOM = {
     "2.0": "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB "
     "(GPU 3; 39.45 GiB total capacity; 30.10 GiB already allocated; 1.10 GiB free; "
@@ -75,3 +77,21 @@ def test_what_cuda_refused_to_nccl_is_memory_unless_cuda_says_else(analyzed):
         "Failed to CUDA calloc 536870912 bytes", "Cuda failure 800 'x'"
     )
     assert not found(analyzed({"job.log": other + refused}))
+
+
+CAUGHT = (
+    "2024-10-20 04:53:21 | WARNING | fairseq.trainer | OOM: Ran out of memory with "
+    "exception: CUDA out of memory. Tried to allocate 1.91 GiB. GPU {} has a total "
+    "capacity of 39.39 GiB of which 611.19 MiB is free.\n"
+)
+
+
+@pytest.mark.parametrize(("gpu", "ranks"), [(2, (6,)), (0, ())])
+def test_the_number_of_a_gpu_of_a_host_tells_the_rank_unless_it_is_the_first(
+    analyzed, gpu, ranks
+):
+    lost = [timeout(rank) for rank in range(8)]
+    logs = {"gpu0001.log": "".join(lost[:4]), "gpu0002.log": "".join(lost[4:])}
+    logs["gpu0002.log"] = CAUGHT.format(gpu) + logs["gpu0002.log"]
+    ((_, finding),) = found(analyzed(logs))
+    assert (finding.ranks, finding.hosts) == (ranks, ("gpu0002",))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from log_lines import verdict
+from log_lines import timeout, verdict
 
 NODES = """NAME      STATUS     ROLES    AGE   VERSION
 gpu0001   Ready      <none>   21m   v1.30.1
@@ -91,3 +91,76 @@ def test_a_line_that_names_its_host_outranks_the_prompt_above_it(analyzed):
         if f.slug == "gpu-fault"
     ]
     assert finding.hosts == ("gpu0001", "gpu0002")
+
+
+NOTICE = (
+    "2026-11-20 12:00:11,312 INFO autoscaler.py:147 -- instance i-0c7b (10.20.0.12) "
+    'instance-action {"action": "terminate", "time": "2026-11-20T12:02:00Z"}\n'
+)
+BOUND = "{0}:41:41 [0] NCCL INFO Bootstrap : Using ens5:{1}<0>\n"
+
+
+def test_an_address_is_named_as_its_host_names_itself(analyzed):
+    bound = BOUND.format("spot-b", "10.20.0.12") + BOUND.format("spot-a", "10.20.0.11")
+    inits = "".join(
+        f"spot-{host}:{41 + rank}:77 [0] NCCL INFO ncclCommInitRank comm 0x5 rank {rank} "
+        f"nranks 2 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x7 - Init COMPLETE\n"
+        for rank, host in enumerate("ab")
+    )
+    analysis = analyzed({"driver.log": bound + inits + NOTICE})
+    assert verdict(analysis) == ("preempted", (1,), ("spot-b",))
+
+
+def test_an_address_that_two_hosts_have_stays_an_address(analyzed):
+    bound = BOUND.format("spot-b", "10.20.0.12") + BOUND.format("spot-a", "10.20.0.12")
+    analysis = analyzed({"driver.log": bound + NOTICE})
+    assert verdict(analysis)[2] == ("10.20.0.12",)
+
+
+IN_USE = (
+    "[W506 09:00:04.421939170 socket.cpp:475] [c10d] The server socket has failed to bind "
+    "to [::]:29500 (errno: 98 - Address already in use).\n"
+    "[E506 09:00:04.422651626 socket.cpp:511] [c10d] The server socket has failed to "
+    "listen on any local network address.\n"
+)
+CLIENT = (
+    "[W506 09:00:05.964870638 TCPStore.cpp:343] [c10d] TCP client failed to "
+    "connect/validate to host {}:29500 - retrying (try=0, timeout=600000ms, "
+    "delay=22214ms): Ping failed, invalid value returned from server\n"
+)
+
+
+def test_a_file_is_named_by_the_host_whose_store_others_look_for(analyzed):
+    files = {"lab3.txt": IN_USE, "lab4.txt": CLIENT.format("lab3")}
+    assert verdict(analyzed(files)) == ("port-in-use", (), ("lab3",))
+    files["lab4.txt"] = CLIENT.format("10.0.0.3")
+    assert verdict(analyzed(files)) == ("port-in-use", (), ())
+
+
+SRUN_LOST = """srun: error: Node failure on n{}
+slurmstepd: error: *** STEP 9.0 ON n0 CANCELLED AT 2026-08-19T04:51:13 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***
+srun: Job step aborted: Waiting up to 92 seconds for job step to finish.
+"""
+
+
+def agents(lost, ranks, ends=(0, 1, 2, 3)):
+    """An agent of four ranks a node; the `ranks` timed out; tasks `ends` were killed."""
+    lines = "".join(f" {rank // 4}: {timeout(rank)}" for rank in ranks)
+    killed = "".join(
+        f"srun: error: n{task}: task {task}: Killed\n" for task in ends if task != lost
+    )
+    return lines + SRUN_LOST.format(lost) + killed
+
+
+def test_the_ranks_of_a_lost_node_are_the_block_of_its_task(analyzed):
+    log = agents(2, [0, 5, 15])
+    assert verdict(analyzed({"job.out": log})) == (
+        "node-lost",
+        (8, 9, 10, 11),
+        ("n2",),
+    )
+
+
+def test_ranks_that_nothing_shows_are_not_all_on_a_lost_node(analyzed):
+    log = agents(2, [0, 5, 15], ends=())
+    assert verdict(analyzed({"job.out": log})) == ("node-lost", (), ("n2",))

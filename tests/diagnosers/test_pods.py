@@ -194,6 +194,17 @@ def test_a_described_pod_is_the_one_that_never_started(analyzed):
     assert verdict(analysis) == ("rendezvous-failed", (), (POD,))
 
 
+def test_the_command_that_describe_prints_is_no_word_of_the_pod(analyzed):
+    text = (
+        f"Name:             {POD}\nNode:             gpu0007/10.0.0.7\n"
+        "Args:\n      torchrun --nnodes=8 --nproc_per_node=8 train.py\nEvents:\n"
+        "  Warning  FailedMount  2m (x9 over 14m)   kubelet  MountVolume.SetUp failed "
+        'for volume "corpus" : mount failed: exit status 32\n'
+    )
+    analysis = analyzed({f"describe_{POD}.txt": text})
+    assert verdict(analysis) == ("rendezvous-failed", (), (POD,))
+
+
 def test_a_pod_that_is_deleted_while_it_runs_is_cancelled(analyzed):
     state = {"running": {"startedAt": "2026-08-20T09:00:00Z"}}
     status = {

@@ -16,6 +16,7 @@ UNKNOWN = (
 )
 HARMLESS = (
     "0 failed, 12 passed",
+    "finished: 40 iterations, best acc 0.5, no failed samples",
     "validation error: 0.2531",
     "exit code: 0",
     "TORCH_CPP_LOG_LEVEL=ERROR",
