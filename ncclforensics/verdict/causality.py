@@ -1,10 +1,11 @@
 """Which finding caused which: edges from causes to their effects.
 
 An edge needs three things. First, the class of the cause explains the class of the
-effect, and they are not at two ends of the waits, which are independent. Second, both
-name the same rank or host, or one names nobody, or the cause spreads and the effect is
-not proved to be a failure of its own. Third, the effect does not precede its cause by
-more than clock error and reporting delay allow.
+effect, or befell the rank whose calls differ, and they are not at two ends of the
+waits, which are independent. Second, both name the same rank or host, or one names
+nobody, or the cause spreads and the effect is not proved to be a failure of its own.
+Third, the effect does not precede its cause by more than clock error and reporting
+delay allow.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 QUARTER_NS = 15 * 60 * 1_000_000_000
 HOUR_NS = 4 * QUARTER_NS
 DAY_NS = 24 * HOUR_NS
+BEFALL = ("dead-rank", "platform")  # families of what befalls a rank or its host
 
 
 class Class(Protocol):
@@ -27,6 +29,10 @@ class Class(Protocol):
     @property
     def explains(self) -> Sequence[str]:
         """The classes whose findings are echoes of this class's findings."""
+
+    @property
+    def family(self) -> str:
+        """The family of the class, such as "platform"."""
 
     @property
     def spreads(self) -> bool:
@@ -74,12 +80,22 @@ def brings_about(cause: Finding, effect: Finding, classes: Mapping[str, Class]) 
     """Whether one finding could have caused the other."""
     entry = classes[cause.slug]
     return (
-        effect.slug in entry.explains
+        (effect.slug in entry.explains or _is_felt(cause, effect, entry))
         and not are_apart(cause, effect)
         and _related(cause, effect, entry.spreads)
         and not _is_weaker(cause, effect)
         and not _comes_later(cause, effect, entry.told_within_s)
     )
+
+
+def _is_felt(cause: Finding, effect: Finding, entry: Class) -> bool:
+    """Whether what befell a rank is felt in its calls, whatever class those look like.
+
+    A program that catches an exception goes on elsewhere than its peers.
+    """
+    befell = entry.family in BEFALL and entry.spreads and not cause.calls
+    same = bool(effect.ranks) and {*effect.ranks} <= {*cause.ranks}
+    return befell and bool(effect.calls) and same
 
 
 def are_apart(one: Finding, other: Finding) -> bool:

@@ -134,3 +134,22 @@ def test_a_guess_about_a_whole_host_does_not_explain_a_surer_death_on_it():
     # where it names nobody else, it says why that rank died
     alone = finding("host-oom", 13, hosts=("gpu1",), confidence="possible")
     assert causality.brings_about(alone, death, CLASSES)
+
+
+@pytest.mark.parametrize(
+    ("rank", "root"), [(5, ["gpu-oom"]), (6, ["gpu-oom", "uneven-inputs"])]
+)
+def test_what_befell_a_rank_is_felt_in_its_own_calls(rank, root):
+    found = ranked(
+        finding("uneven-inputs", rank, t=2 * SECOND, calls=frozenset({0})),
+        finding("gpu-oom", 5, t=SECOND),
+    )
+    assert [slug for role, slug in roles(found) if role == "root"] == root
+
+
+def test_a_crash_does_not_explain_why_a_rank_called_something_else():
+    found = ranked(
+        finding("collective-mismatch", 5, calls=frozenset({0})),
+        finding("crashed-rank", 5, own=True),
+    )
+    assert roles(found)[0] == ("root", "collective-mismatch")

@@ -13,6 +13,7 @@ class Class:
     explains: tuple[str, ...] = ()
     spreads: bool = False
     told_within_s: int = 120
+    family: str = "desync"
 
 
 CLASSES = {
