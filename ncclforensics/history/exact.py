@@ -53,13 +53,15 @@ def upper_tails(counts: Counts, total: int, shares: Floats) -> Floats:
         choices -= _log_factorials(total - start)
         powers = start * np.log(shares) + (total - start) * np.log1p(-shares)
         first = np.exp(choices + powers)
-        odds = shares / (1 - shares)
-        at, term, whole = start.astype(float), np.ones(k.shape), np.ones(k.shape)
+        # to go down in events is to go up in the others, at the reciprocal odds
+        odds = np.where(is_high, shares, 1 - shares) / np.where(
+            is_high, 1 - shares, shares
+        )
+        at = np.where(is_high, start, total - start).astype(float)
+        term, whole = np.ones(k.shape), np.ones(k.shape)
         while (term > NEGLIGIBLE * whole).any():
-            up = (total - at) / (at + 1) * odds
-            down = at / (total - at + 1) / odds
-            term = term * np.where(is_high, up, down)
-            at += np.where(is_high, 1, -1)
+            term *= (total - at) / (at + 1) * odds
+            at += 1
             whole += term
     tails = np.where(is_high, first * whole, 1 - first * whole)
     tails = np.where((k <= 0) | (shares >= 1), 1.0, tails)
