@@ -2,6 +2,7 @@
 
     python benchmarks/history.py [--incidents N] [--hosts N] [--repeat N]
     python benchmarks/history.py --writers 32 [--each N] [--seconds N] [--at FOLDER]
+        [--beside CHECKOUT]
 
 The first form writes a store of a fleet and asks it: whole processes, from start to
 end, beside a process that reads the same parquet files with polars. Of the incidents
@@ -10,7 +11,8 @@ medians.
 
 The second form lets processes keep incidents in one folder at once, packs and reads it
 meanwhile, kills writers at random, and counts: what was acknowledged and is not there,
-what is there twice, and what a reader saw by half.
+what is there twice, and what a reader saw by half. Half of the writers may be of
+another release, which packs in its own format.
 """
 
 from __future__ import annotations
@@ -191,10 +193,11 @@ def asked(options: argparse.Namespace) -> None:
             )
 
 
+TREE = Path(__file__).parents[1]
 WRITER = """
 import sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = [sys.argv[1], sys.argv[1] + "/benchmarks"]
 from history import _record
 from ncclforensics.history import packing, store
 root, first, many, at_least = Path(sys.argv[2]), *map(int, sys.argv[3:])
@@ -209,7 +212,7 @@ def besieged(options: argparse.Namespace) -> None:
     """Let writers at one folder, kill them at random, and count what is wrong."""
     rng = random.Random(options.seed)
     with tempfile.TemporaryDirectory(dir=options.at) as scratch:
-        root, here = Path(scratch, "store"), str(Path(__file__).parent)
+        root = Path(scratch, "store")
         acknowledged: set[int] = set()
         writers: dict[subprocess.Popen[str], Path] = {}
         first = killed = torn = reads = 0
@@ -218,9 +221,13 @@ def besieged(options: argparse.Namespace) -> None:
             while len(writers) < options.writers and time.monotonic() < until:
                 log = Path(scratch, f"{first}.log")
                 numbers = [str(n) for n in (first, options.each, options.pack_at)]
+                tree = options.beside if rng.random() < 0.5 else None
+                command = [sys.executable, "-c", WRITER, str(tree or TREE), str(root)]
                 with log.open("w") as out:
-                    command = [sys.executable, "-c", WRITER, here, str(root), *numbers]
-                    writers[subprocess.Popen(command, stdout=out, text=True)] = log
+                    writer = subprocess.Popen(
+                        [*command, *numbers], stdout=out, text=True
+                    )
+                writers[writer] = log
                 first += options.each
             time.sleep(0.05)
             for writer in [*writers]:
@@ -273,6 +280,7 @@ def main() -> int:
     parser.add_argument("--pack-at", type=int, default=100)
     parser.add_argument("--seed", type=int, default=os.getpid())
     parser.add_argument("--at", type=Path)
+    parser.add_argument("--beside", type=Path, help="another release's checkout")
     options = parser.parse_args()
     (besieged if options.writers else asked)(options)
     return 0

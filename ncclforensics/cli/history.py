@@ -157,11 +157,12 @@ def _print(answer: Counts | Listing | Node, color: stdout.Colour) -> None:
 
 def _prune(root: Path, before: str) -> int:
     from ncclforensics.history import packing, store
+    from ncclforensics.model.folding import count
 
     if not store.is_one(root):
         raise UsageError(f"{root} is no store that this tool wrote")
     moment = options.span(before, None).since
     assert moment is not None
-    gone = packing.prune(root, moment)
-    console.say(f"Removed {gone:,} records of before {before} from {root}")
+    gone = count(packing.prune(root, moment), "record")
+    console.say(f"Removed {gone} of before {before} from {root}")
     return ExitCode.OK

@@ -8,6 +8,7 @@ only counted.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -21,13 +22,13 @@ from ncclforensics.report.rfc3339 import rfc3339
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from ncclforensics.history.exact import Mark, Marks
     from ncclforensics.history.exposure import Exposure
     from ncclforensics.history.results import By
     from ncclforensics.history.store import Store
     from ncclforensics.model.span import Span
 
 TOOL = Tool("ncclforensics", __version__)
+STANDING = ("expected", "tail", "corrected")
 
 
 def counts(
@@ -52,12 +53,10 @@ def counts(
     elif by in tallies.OF_JOBS:
         jobs = tallies.jobs(rows, by)
         held = exposure.of_jobs(jobs)
-    table = tallies.tally(rows, by, jobs)
-    events: dict[str, int] = dict(table.select("text", "events").iter_rows())
-    marks = None if held is None else _marked(events, held)
-    first = pl.col("text").is_in([*marks.out] if marks else [])
+    table = _held(tallies.tally(rows, by, jobs), held, by)
     ordered = table.sort(
-        *(first, "events", "incidents", "text"), descending=[True, True, True, False]
+        *("stands_out", "events", "incidents", "text"),
+        descending=[True, True, True, False],
     )
     mine = pl.col("text").is_in([*only]) if only else pl.lit(True)
     shown = ordered.filter(mine).head(len(ordered) if most is None else most)
@@ -68,18 +67,32 @@ def counts(
         since=rfc3339(span.since),
         until=rfc3339(span.until),
         incidents=int(found.select(tallies.FAILED.sum()).item()),
-        events=sum(events.values()),
+        events=int(table["events"].sum()),
         names=table.height,
         compared=0 if held is None else held.compared,
         measure=None if held is None else held.measure,
-        rows=tuple(_row(r, classes, marks, held) for r in shown.iter_rows(named=True)),
+        rows=tuple(_row(row, classes) for row in shown.iter_rows(named=True)),
     )
 
 
-def _marked(events: Mapping[str, int], held: Exposure) -> Marks:
+def _held(table: pl.DataFrame, held: Exposure | None, by: By) -> pl.DataFrame:
+    """Add the hours of each, how surprising its events are, and who stands out."""
+    if held is None:
+        none = [pl.lit(None).alias(name) for name in ("hours", *STANDING)]
+        return table.with_columns(*none, stands_out=pl.lit(False))
     from ncclforensics.history.exact import marked  # numpy: where anybody is tested
 
-    return marked(events, held.chances(events), held.compared)
+    whose = "hosts" if by == "gpu" else "text"
+    table = table.with_columns(text_of=pl.col(whose).cast(pl.String)).join(
+        held.each, left_on="text_of", right_on="text", how="left"
+    )
+    events, chances = table["events"], table["chance"].fill_null(0.0)
+    # more GPUs may be named than a host has: by number, and by address
+    whole = max(held.whole, float(chances.sum()))
+    marks = marked(events.to_numpy(), chances.to_numpy(), whole, held.compared)
+    return table.with_columns(
+        pl.Series(name, getattr(marks, name)) for name in (*STANDING, "stands_out")
+    )
 
 
 def within(span: Span) -> pl.Expr:
@@ -97,14 +110,8 @@ def naming(hosts: Iterable[str]) -> pl.Expr:
     return pl.any_horizontal(pl.col("hosts").list.contains(host) for host in hosts)
 
 
-def _row(
-    row: Mapping[str, Any],
-    classes: Mapping[Any, dict[str, int]],
-    marks: Marks | None,
-    held: Exposure | None,
-) -> Count:
-    name = row["text"]
-    hours = None if held is None else held.hours_of(name)
+def _row(row: Mapping[str, Any], classes: Mapping[Any, dict[str, int]]) -> Count:
+    name, hours = row["text"], row["hours"] or None
     return Count(
         name=f"{name:016x}" if isinstance(name, int) else name,
         incidents=row["incidents"],
@@ -115,16 +122,15 @@ def _row(
         headline=row.get("headline"),
         hours=None if hours is None else round(hours, 1),
         per_1000_hours=round(1000 * row["events"] / hours, 3) if hours else None,
-        standing=_standing(marks.of(name) if marks else None),
+        standing=_standing(row),
     )
 
 
-def _standing(mark: Mark | None) -> Standing | None:
-    if mark is None:
+def _standing(row: Mapping[str, Any]) -> Standing | None:
+    if row["tail"] is None or math.isnan(row["tail"]):
         return None
-    numbers = (mark.expected, mark.tail, mark.corrected)
-    expected, tail, corrected = (float(f"{n:.3g}") for n in numbers)
-    return Standing(expected, tail, corrected, mark.stands_out)
+    expected, tail, corrected = (float(f"{row[name]:.3g}") for name in STANDING)
+    return Standing(expected, tail, corrected, row["stands_out"])
 
 
 def time(moment: Any) -> str | None:

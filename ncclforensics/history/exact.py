@@ -12,57 +12,56 @@ among m - 1, until none stands out (the steps of Holm, Scand. J. Statist. 6, 197
 
 from __future__ import annotations
 
-import heapq
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from ncclforensics.history.limits import ALPHA
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 Floats = npt.NDArray[np.float64]
-NOBODY: Floats = np.zeros(0)
+Counts = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 NEGLIGIBLE = 1e-18  # of the sum, where the terms only get smaller
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """How surprising a count is: expected events, tail, and tail times nodes.
+class Marks:
+    """How surprising each count is: expected events, tail, and tail times all compared.
 
-    `stands_out` is whether the corrected tail is below ALPHA, as for all before it.
+    Arrays of one shape; NaN for who has no events or no exposure. `stands_out` is
+    whether the corrected tail is below ALPHA, as for all before it.
     """
 
-    expected: float
-    tail: float
-    corrected: float
-    stands_out: bool
+    expected: Floats
+    tail: Floats
+    corrected: Floats
+    stands_out: Bools
 
 
-def upper_tails(counts: Floats, total: int, shares: Floats) -> Floats:
+def upper_tails(counts: Counts, total: int, shares: Floats) -> Floats:
     """Return the probability of at least each count of `total` events at its share.
 
     The two arrays are of one shape; shares lie between 0 and 1.
     """
-    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, total + 1)))])
-    k = np.clip(counts, 0, total).astype(np.int64)
+    k = np.clip(counts, 0, total)
     is_high = k > total * shares  # else the sum over what lies below is the shorter one
     start = np.where(is_high, k, np.maximum(k - 1, 0))
     with np.errstate(divide="ignore", invalid="ignore"):
-        choices = logs[total] - logs[start] - logs[total - start]
+        choices = _log_factorials(np.array([total])) - _log_factorials(start)
+        choices -= _log_factorials(total - start)
         powers = start * np.log(shares) + (total - start) * np.log1p(-shares)
         first = np.exp(choices + powers)
-        odds = shares / (1 - shares)
-        at, term, whole = start.astype(float), np.ones(k.shape), np.ones(k.shape)
+        # to go down in events is to go up in the others, at the reciprocal odds
+        odds = np.where(is_high, shares, 1 - shares) / np.where(
+            is_high, 1 - shares, shares
+        )
+        at = np.where(is_high, start, total - start).astype(float)
+        term, whole = np.ones(k.shape), np.ones(k.shape)
         while (term > NEGLIGIBLE * whole).any():
-            up = (total - at) / (at + 1) * odds
-            down = at / (total - at + 1) / odds
-            term = term * np.where(is_high, up, down)
-            at += np.where(is_high, 1, -1)
+            term *= (total - at) / (at + 1) * odds
+            at += 1
             whole += term
     tails = np.where(is_high, first * whole, 1 - first * whole)
     tails = np.where((k <= 0) | (shares >= 1), 1.0, tails)
@@ -70,66 +69,38 @@ def upper_tails(counts: Floats, total: int, shares: Floats) -> Floats:
     return found
 
 
-def upper_tail(count: int, total: int, share: float) -> float:
-    """Return the probability of at least `count` of `total` events at a share."""
-    return float(upper_tails(np.array([count]), total, np.array([share]))[0])
+def _log_factorials(numbers: Counts) -> Floats:
+    return np.array([math.lgamma(number + 1) for number in numbers.tolist()])
 
 
-@dataclass(frozen=True, slots=True)
-class Marks:
-    """Those who stand out, `out`, the most surprising first, and what the rest is of.
+def marked(counts: Counts, exposure: Floats, whole: float, compared: int) -> Marks:
+    """Return how surprising the counts are, and who stands out.
 
-    `total` events and `hours` are left without them, and `compared` to be compared.
+    `exposure` is the hours or chances of each, `whole` of all that are `compared`, also
+    of those without events. Who has none is left out, with its events.
     """
+    expected, tail, corrected = (np.full(counts.shape, np.nan) for _ in range(3))
+    out = np.zeros(counts.shape, bool)
+    known = np.flatnonzero((counts > 0) & (exposure > 0))
+    total = int(counts[known].sum())
 
-    counts: Mapping[str, int]
-    exposure: Mapping[str, float]
-    out: dict[str, Mark]
-    total: int
-    hours: float
-    compared: int
+    def hold(some: Counts) -> None:
+        """Hold some against what is left."""
+        shares = exposure[some] / whole
+        expected[some] = total * shares
+        tail[some] = upper_tails(counts[some], total, shares)
+        corrected[some] = np.minimum(1.0, tail[some] * compared)
 
-    def of(self, key: str) -> Mark | None:
-        """Return a mark; None without events, or if its hours are not known."""
-        if key in self.out or not _is_known(key, self.counts, self.exposure):
-            return self.out.get(key)
-        share = self.exposure[key] / self.hours
-        tail = upper_tail(self.counts[key], self.total, share)
-        return Mark(self.total * share, tail, min(1.0, tail * self.compared), False)
-
-
-def marked(
-    counts: Mapping[str, int], exposure: Mapping[str, float], many: int = 0
-) -> Marks:
-    """Return who stands out.
-
-    `exposure` is the hours of all, also of those without events; who has none is left
-    out, with its events. `many` is how many are compared, where that is more.
-    """
-    known = [key for key in counts if _is_known(key, counts, exposure)]
-    told = np.array([counts[key] for key in known])
-    total, hours = int(told.sum()), math.fsum(exposure.values())
-    compared = max(many, sum(e > 0 for e in exposure.values()))
-    shares = np.array([exposure[key] for key in known]) / hours if known else NOBODY
-    tails = upper_tails(told, total, shares)
-    left = list(zip(tails.tolist(), known, strict=True))
-    heapq.heapify(left)  # few are taken out of many thousands
-    out: dict[str, Mark] = {}
-    while left and compared > 1:
-        _, key = heapq.heappop(left)
-        share = exposure[key] / hours
-        tail = upper_tail(counts[key], total, share)
-        corrected = min(1.0, tail * compared)
-        if corrected >= ALPHA:
+    hold(known)
+    for one in known[np.argsort(tail[known], kind="stable")]:
+        if compared < 2:
             break
-        out[key] = Mark(total * share, tail, corrected, True)
-        total -= counts[key]
-        hours -= exposure[key]
+        hold(np.array([one]))
+        if corrected[one] >= ALPHA:
+            break
+        out[one] = True
+        total -= int(counts[one])
+        whole -= exposure[one]
         compared -= 1
-    return Marks(counts, exposure, out, total, hours, compared)
-
-
-def _is_known(
-    key: str, counts: Mapping[str, int], exposure: Mapping[str, float]
-) -> bool:
-    return counts.get(key, 0) > 0 and exposure.get(key, 0) > 0
+    hold(known[~out[known]])
+    return Marks(expected, tail, corrected, out)

@@ -9,7 +9,6 @@ of 16. Users and images are held against their jobs, as far as these were kept.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,76 +17,58 @@ import polars as pl
 from ncclforensics.history import columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from ncclforensics.history.results import Measure
     from ncclforensics.history.store import Store
     from ncclforensics.model.span import Span
 
-REST = ""  # stands for the GPUs that no incident names
-ON = " GPU "  # between a host and the number or address of its GPU
-
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """The chance of each host or name, and its node hours, where they are known.
+    """The `text chance hours` of each host, user or image; hours are null if unknown.
 
-    `gpus` is how many GPUs each host has, if it is GPUs that are counted.
+    `whole` is the chance of all that are `compared`, also of those without an incident.
     """
 
     measure: Measure
-    chance: Mapping[str, float]
-    hours: Mapping[str, float]
-    gpus: Mapping[str, int] | None = None
-
-    @property
-    def compared(self) -> int:
-        """How many are compared, also those without an incident."""
-        if self.gpus is None:
-            return sum(chance > 0 for chance in self.chance.values())
-        return sum(self.gpus[host] for host, c in self.chance.items() if c > 0)
-
-    def chances(self, names: Iterable[str]) -> Mapping[str, float]:
-        """Return the chance by name; of GPUs, of these and of all others together."""
-        if self.gpus is None:
-            return self.chance
-        mine = {n: self.chance.get(host_of(n), 0.0) for n in names}
-        total = math.fsum(c * self.gpus[host] for host, c in self.chance.items())
-        return {**mine, REST: max(0.0, total - math.fsum(mine.values()))}
-
-    def hours_of(self, name: str) -> float | None:
-        """Return the hours of a name, None if they are not known."""
-        return self.hours.get(name if self.gpus is None else host_of(name)) or None
-
-
-def host_of(gpu: str) -> str:
-    """Return the host of a GPU; all its GPUs take part in a job that it is in."""
-    return gpu.rpartition(ON)[0]
+    each: pl.DataFrame
+    whole: float
+    compared: int
 
 
 def of_hosts(
     store: Store, span: Span, given: Mapping[str, float] | None, *, gpus: bool
 ) -> Exposure | None:
-    """Return the exposure of hosts or of their GPUs; None if no job tells its hosts."""
-    table = _in_weeks(store.hours(), span)
+    """Return the exposure of hosts; None if no job tells its hosts.
+
+    Of GPUs the chance and the hours of one are its host's, as all of them take part in
+    a job that the host is in; `whole` and `compared` are then of all GPUs.
+    """
     of = [pl.sum("share"), pl.sum("hours"), pl.max("gpus")]
-    table = table.group_by("host").agg(*of)
+    table = _in_weeks(store.hours(), span).group_by("host").agg(*of)
     if table.is_empty() and not given:
         return None
     most = max([1, *table["gpus"].drop_nulls()])
-    on = {h: n or most for h, n in table.select("host", "gpus").iter_rows()}
+    table = table.rename({"share": "chance"}).with_columns(
+        text=pl.col("host").cast(pl.String)
+    )
     if given:
-        each = {host: on.get(host, most) for host in given} if gpus else None
-        return Exposure("node hours", given, given, each)
-    chance = dict(table.select("host", "share").iter_rows())
-    hours = dict(table.select("host", "hours").iter_rows())
-    return Exposure("hosts of the jobs", chance, hours, on if gpus else None)
+        told = pl.DataFrame([*given.items()], ["text", "chance"], orient="row")
+        told = told.with_columns(hours="chance")
+        table = told.join(table.select("text", "gpus"), on="text", how="left")
+    many = pl.col("gpus").fill_null(most) if gpus else pl.lit(1)
+    whole, compared = table.select(
+        (pl.col("chance") * many).sum(), (many * (pl.col("chance") > 0)).sum()
+    ).row(0)
+    measure: Measure = "node hours" if given else "hosts of the jobs"
+    return Exposure(measure, table.select("text", "chance", "hours"), whole, compared)
 
 
 def of_jobs(jobs: pl.DataFrame) -> Exposure:
     """Return the exposure of users or images from their `jobs` and `hours`."""
-    chance = dict(jobs.select("text", "jobs").iter_rows())
-    return Exposure("jobs", chance, dict(jobs.select("text", "hours").iter_rows()))
+    each = jobs.select("text", pl.col("jobs").alias("chance"), "hours")
+    return Exposure("jobs", each, float(each["chance"].sum()), each.height)
 
 
 def _in_weeks(hours: pl.DataFrame, span: Span) -> pl.DataFrame:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.history import columns
-from ncclforensics.history.exposure import ON
 from ncclforensics.history.limits import ONE_EVENT_S
 
 if TYPE_CHECKING:
     from ncclforensics.history.results import By
 
+ON = " GPU "  # between a host and the number or address of its GPU
 FAILED = pl.col("outcome") == "failure"
 # a time limit or a preemption is no failure of a job
 A_FAILURE = FAILED & (pl.col("domain") != "scheduler")

@@ -13,7 +13,9 @@ import pytest
 
 from kept_incidents import DAY, START, incident
 from ncclforensics.history import files, manifest, packing, store
+from ncclforensics.history.counts import counts
 from ncclforensics.model.errors import UsageError
+from ncclforensics.model.span import ALWAYS
 
 
 def ids(root):
@@ -78,6 +80,33 @@ def test_many_small_parts_become_few_and_nothing_changes(make):
     assert len(manifest.newest(root)[1].parts) <= 9
     assert ids(root) == [n + 1 for n in range(30)]
     assert analyses(root).to_list() == [30] * 4
+
+
+def as_text(frame):
+    """Columns as a release wrote them that had texts for names, and fewer columns."""
+    text = {"Categorical": pl.String(), "List(Categorical)": pl.List(pl.String())}
+    told = [pl.col(n).cast(text.get(str(of), of)) for n, of in frame.schema.items()]
+    assert pl.Categorical not in frame.select(told).dtypes
+    return frame.select(told).drop("version", strict=False)
+
+
+def test_parts_of_another_format_are_read_counted_and_merged(make, monkeypatch):
+    write, older = packing.write, []
+
+    def either(root, rows, hours):
+        older.append(len(older) % 2 == 0)
+        return write(root, *map(as_text, (rows, hours)) if older[-1] else (rows, hours))
+
+    monkeypatch.setattr(packing, "write", either)
+    for n in range(30):
+        root = make(incident(n), incident(n, kept=START + 40 * DAY, slug="ib-error"))
+        packing.pack(root, at_least=1, grace=-1)
+    assert set(older) == {True, False}
+    assert ids(root) == [n + 1 for n in range(30)]
+    assert analyses(root).to_list() == [30] * 4
+    (row,) = counts(store.load(root), "class", ALWAYS).rows
+    assert (row.name, row.incidents) == ("ib-error", 30)
+    assert counts(store.load(root), "host", ALWAYS).rows[0].events == 30
 
 
 def test_of_two_that_pack_at_once_one_wins(make):
