@@ -196,7 +196,7 @@ def _with_wrapped(
     place = ["line", "part"]
     telling = {message.id for message in specific}
     taken = [frame.select(place) for i, frame in found.items() if i in telling]
-    open_ends = segments.filter(grammar.has_needle("raw", specific))
+    open_ends = segments.filter(grammar.has_needle("raw", specific, segments))
     if taken:
         open_ends = open_ends.join(pl.concat(taken), on=place, how="anti")
     if not open_ends.height:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +20,12 @@ import polars as pl
 
 from ncclforensics.model.errors import UsageError
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
+from ncclforensics.parsers.logs.needles import finder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from ncclforensics.parsers.logs.needles import Finder
 
 ROLES = ("culprit", "victim", "either", "agent", "neutral")
 KINDS = ("int", "rank", "str", "float", "hex", "bool")
@@ -31,9 +34,11 @@ _START = re.compile(r"(?<![\[\\])\^")  # of a line, in a pattern
 BEHIND = r"""(?:^|[\s:>|\])}"'`=-])"""  # what a message may follow
 RECORD = '"rank":'  # stands for the keys of a record that tell its rank
 CUT_OFF = ".cut"  # messages that take a line whose end is lost
+FEW_LINES = 512  # lines that are looked through faster than a search is prepared
+SETS = 32  # sets of messages of which the needles are kept
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Message:
     """One message of one program.
 
@@ -158,15 +163,48 @@ def _message(table: dict[str, Any], program: str, file: Path) -> Message:
         raise UsageError(f"{file.name}: {name}: {error}") from error
 
 
-def has_needle(column: str, messages: Iterable[Message]) -> pl.Expr:
-    """Return an expression: whether `column` holds a needle of any of `messages`."""
-    sought = needles(messages)
+def has_needle(
+    column: str, messages: Iterable[Message], among: pl.DataFrame | None = None
+) -> pl.Expr:
+    """Return an expression: whether `column` holds a needle of any of `messages`.
+
+    If it is asked of no other lines than those `among`, preparing it takes less time.
+    """
+    sought = needles(messages) if among is None else occurring(among[column], messages)
     return pl.col(column).str.contains_any(sought) if sought else pl.lit(False)
+
+
+def occurring(lines: pl.Series, messages: Iterable[Message]) -> list[str]:
+    """Return the needles of `messages` that may be in one of some lines, sorted."""
+    sought = _holders(tuple(messages))
+    if lines.len() > FEW_LINES:
+        return [*sought]
+    shipped, search = _shipped()
+    held = search.present("\n".join([RECORD, *lines.drop_nulls()]).encode())
+    # those of messages that are not shipped are not searched for here
+    return [n for n in sought if n not in shipped or shipped[n] in held]
+
+
+@cache
+def _shipped() -> tuple[Mapping[str, int], Finder]:
+    """Return the needles of all shipped messages, numbered, and their search."""
+    known = needles(load())
+    return {needle: number for number, needle in enumerate(known)}, finder(known)
 
 
 def needles(messages: Iterable[Message]) -> list[str]:
     """Return the distinct needles of `messages`, sorted."""
-    return sorted({needle for message in messages for needle in message.needles})
+    return [*_holders(tuple(messages))]
+
+
+@lru_cache(SETS)
+def _holders(messages: tuple[Message, ...]) -> Mapping[str, Sequence[int]]:
+    """Return for each needle, sorted, the places in `messages` of those with it."""
+    found: dict[str, list[int]] = {}
+    for place, message in enumerate(messages):
+        for needle in message.needles:
+            found.setdefault(needle, []).append(place)
+    return dict(sorted(found.items()))
 
 
 def match(lines: pl.DataFrame, messages: Sequence[Message]) -> dict[str, pl.DataFrame]:
@@ -177,13 +215,16 @@ def match(lines: pl.DataFrame, messages: Sequence[Message]) -> dict[str, pl.Data
     Returns, for each message id with at least one line, a frame with the columns of
     `lines` and the captures. A non-null capture replaces the column of the same name.
     """
+    sought = occurring(lines["raw"], messages)
+    if not sought:
+        return {}
     hits = (
         lines.select(
             pl.int_range(pl.len()).alias("row"),
             pl.when("is_record")
             .then(pl.col("raw") + RECORD)
             .otherwise("raw")
-            .str.extract_many(needles(messages), overlapping=True)
+            .str.extract_many(sought, overlapping=True)
             .list.unique()
             .alias("needle"),
         )
@@ -194,12 +235,13 @@ def match(lines: pl.DataFrame, messages: Sequence[Message]) -> dict[str, pl.Data
         str(key[0]): part["row"].sort()
         for key, part in hits.partition_by("needle", as_dict=True).items()
     }
+    holders = _holders(tuple(messages))
+    places = sorted({place for needle in rows_of for place in holders[needle]})
+    met = [messages[place] for place in places]
     found: dict[str, pl.DataFrame] = {}
     taken: list[pl.Series] = []
-    for message in sorted(messages, key=lambda m: m.fallback):
+    for message in sorted(met, key=lambda m: m.fallback):
         held = [rows_of[needle] for needle in message.needles if needle in rows_of]
-        if not held:
-            continue
         rows = held[0] if len(held) == 1 else pl.concat(held).unique().sort()
         if message.fallback and taken:
             rows = rows.filter(~rows.is_in(pl.concat(taken).implode()))
