@@ -44,6 +44,8 @@ def counting_entries(frames: Frames) -> frozenset[str]:
 
 
 def _swaps(frames: Frames, cites: set[Cite]) -> dict[Cite, Cite]:
+    if not cites:
+        return {}
     places = sorted({(cite.source, cite.line) for cite in cites})
     asked = pl.DataFrame(places, CITE, orient="row")
     heads = frames.quoted(HEADED).join(asked, on=[*CITE], how="semi")

@@ -126,7 +126,7 @@ def _in_kernel(
 
     If there is only one host, a log without a host belongs to it.
     """
-    reach = logs.filter(pl.col("before").is_null())
+    reach = logs.filter(pl.col("before").is_null()) if logs.height else logs
     alone = len(hosts) < 2
     lacking = _without(reach, hosts) if not (alone and reach.height) else []
     if reach.height and not lacking:
@@ -138,7 +138,7 @@ def _in_kernel(
         return RuledOut(slug, f"no {what} in the kernel log{where}", cites)
     host = common.named(lacking) if lacking else "the job's hosts"
     name = lacking[0] if len(lacking) == 1 else "$(hostname)"
-    early = logs.drop_nulls("before").sort("ends_at")
+    early = logs.drop_nulls("before").sort("ends_at") if logs.height else logs
     none_at_all = _without(logs, hosts) if not (alone and logs.height) else []
     missing = f"no kernel log of {common.named(none_at_all) if none_at_all else host}"
     if early.height and not none_at_all:
@@ -154,7 +154,7 @@ def _in_kernel(
 
 def _without(logs: pl.DataFrame, hosts: Sequence[str]) -> list[str]:
     """Return the hosts without any of these logs."""
-    covered = {str(host).partition(".")[0] for host in logs["host"].drop_nulls()}
+    covered = {str(host).partition(".")[0] for host in {*logs["host"]} - {None}}
     return [host for host in hosts if host.partition(".")[0] not in covered]
 
 

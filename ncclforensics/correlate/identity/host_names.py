@@ -162,6 +162,8 @@ def _as_printed(frames: Frames, named: pl.DataFrame) -> pl.DataFrame:
     Theirs is its name, that of the path an alias. A file in which agents of several
     hosts print is of no host.
     """
+    if named.is_empty():
+        return named
     agents = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
     printed = agents.drop_nulls("host").group_by("source").agg(pl.col("host").unique())
     told = named.join(printed, on="source", how="left", maintain_order="left")

@@ -41,6 +41,8 @@ def claims(frames: Frames) -> pl.DataFrame:
 
 def _claimed(lines: pl.DataFrame) -> pl.DataFrame:
     """Return what lines tell of ranks, in schema `ranks`; what none tells is null."""
+    if lines.is_empty():
+        return tables.empty("ranks")
     schema = tables.SCHEMAS["ranks"]
     return tables.conform(
         "ranks", lines.select(c for c in lines.columns if c in schema)
@@ -69,6 +71,8 @@ def _from_listing(frames: Frames) -> pl.DataFrame:
 def _from_words(frames: Frames) -> pl.DataFrame:
     """Return rank claims from lines in which programs print `rank 3 of 8`."""
     lines = world.said(frames)
+    if lines.is_empty():
+        return tables.empty("ranks")
     return _claimed(lines.with_columns(pl.coalesce("rank", "told").alias("rank")))
 
 
@@ -113,8 +117,8 @@ def _from_inits(inits: pl.DataFrame) -> pl.DataFrame:
 def _inspected(frames: Frames) -> pl.DataFrame:
     """Return one line of NCCL's Inspector a communicator, as a line of its set-up."""
     lines = frames.message("inspector.completed")
-    if "group_rank" not in lines.columns:
-        return lines.head(0)
+    if "group_rank" not in lines.columns or lines.is_empty():
+        return lines.clear()
     one = ["host", "pid", "pg"]
     return lines.unique(one, keep="first", maintain_order=True).select(
         pl.exclude("bus_id"),

@@ -213,6 +213,7 @@ def _agents(frames: Frames) -> pl.DataFrame:
     return told.drop("pid") if found.height else told.drop("pid").clear()
 
 
+@needing("outline", "collectives", otherwise=PART)
 def _dumps(frames: Frames) -> pl.DataFrame:
     """Return `key source rank`: dumps, if two of a rank date one call differently.
 

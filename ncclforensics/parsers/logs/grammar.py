@@ -245,10 +245,12 @@ def match(lines: pl.DataFrame, messages: Sequence[Message]) -> dict[str, pl.Data
         rows = held[0] if len(held) == 1 else pl.concat(held).unique().sort()
         if message.fallback and taken:
             rows = rows.filter(~rows.is_in(pl.concat(taken).implode()))
-        captured = _capture(lines[rows].with_columns(rows.alias("_row")), message)
+        mine = lines[rows]
+        mine.insert_column(mine.width, rows.alias("_row"))
+        captured = _capture(mine, message)
         if captured.height:
-            taken.append(captured["_row"])
-            found[message.id] = captured.drop("_row")
+            taken.append(captured.drop_in_place("_row"))
+            found[message.id] = captured
     return found
 
 
@@ -259,10 +261,11 @@ def _capture(lines: pl.DataFrame, message: Message) -> pl.DataFrame:
     if not message.columns or not matching.height:
         return matching
     groups = pl.col("text").str.extract_groups(message.regex)
-    captured = matching.with_columns(groups.alias("_groups"))
-    return captured.with_columns(
+    captured = matching.with_columns(groups.alias("_groups")).with_columns(
         _kept(name, kind, matching) for name, kind in message.columns.items()
-    ).drop("_groups")
+    )
+    captured.drop_in_place("_groups")
+    return captured
 
 
 def _kept(name: str, kind: str, lines: pl.DataFrame) -> pl.Expr:
