@@ -14,6 +14,7 @@ from ncclforensics.correlate.traces import code_places
 from ncclforensics.model import folding
 from ncclforensics.model.findings import Cite, Collective
 from ncclforensics.model.frames import needing
+from ncclforensics.model.tables import collected
 from ncclforensics.model.words import name_group
 
 if TYPE_CHECKING:
@@ -41,8 +42,9 @@ def cites(frame: pl.DataFrame, limit: int = MAX_CITES) -> tuple[Cite, ...]:
     Every source is cited once before any is cited twice, and each text once per source:
     NCCL repeats some errors a thousand times.
     """
-    places = (
-        frame.select("source", "line", "text")
+    places = collected(
+        frame.lazy()
+        .select("source", "line", "text")
         .unique(["source", "text"], keep="first", maintain_order=True)
         .with_columns(pl.int_range(pl.len()).over("source").alias("turn"))
         .sort("turn", "source", "line", maintain_order=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.model.findings import Cite
-from ncclforensics.model.tables import CITE
+from ncclforensics.model.tables import CITE, collected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -50,10 +50,11 @@ def _swaps(frames: Frames, cites: set[Cite]) -> dict[Cite, Cite]:
     asked = pl.DataFrame(places, CITE, orient="row")
     heads = frames.quoted(HEADED).join(asked, on=[*CITE], how="semi")
     moved = {(s, n): Cite(s, at, said) for s, n, at, said in heads.iter_rows()}
-    lines = (
+    lines = collected(
         frames["events"]
+        .lazy()
         .select("source", "line", "message", "text")
-        .join(asked, on=[*CITE], how="semi")
+        .join(asked.lazy(), on=[*CITE], how="semi")
         .sort("source", "line", "message")
     )
     said: dict[tuple[str, int], list[str]] = {}
@@ -78,10 +79,10 @@ def _prefixed(frames: Frames, quotes: Mapping[Cite, Cite]) -> dict[Cite, Cite]:
     told = pl.any_horizontal(pl.col("rank", "host").is_not_null())
     named = frames["sources"].filter(told).select("source")
     asked = sorted({(cite.source, cite.line, cite.text) for cite in quotes.values()})
-    lines = (
-        pl.DataFrame(asked, {**CITE, "text": pl.String()}, orient="row")
-        .join(named, on="source", how="anti")
-        .join(frames["events"].drop_nulls("prefix"), on=[*CITE, "text"])
+    lines = collected(
+        pl.LazyFrame(asked, {**CITE, "text": pl.String()}, orient="row")
+        .join(named.lazy(), on="source", how="anti")
+        .join(frames["events"].lazy().drop_nulls("prefix"), on=[*CITE, "text"])
         .select(*CITE, "text", "prefix")
     )
     ahead = {tuple(place): head for *place, head in lines.iter_rows()}

@@ -17,7 +17,7 @@ from ncclforensics.correlate.traces import call_summary
 from ncclforensics.evidence import common, kernel_log
 from ncclforensics.model.findings import Cite, Finding, NotChecked, RuledOut
 from ncclforensics.model.folding import count
-from ncclforensics.model.tables import TIME
+from ncclforensics.model.tables import TIME, collected
 from ncclforensics.model.words import lasted
 from ncclforensics.theory import call_signatures
 from ncclforensics.verdict import checklist
@@ -68,23 +68,27 @@ def _kernel_logs(frames: Frames) -> pl.DataFrame:
 
     Logs of machines that were booted after the failure are left out.
     """
-    events = frames["events"]
+    events = frames["events"].lazy()
     # kernel lines quoted by Kubernetes or by a rank are not the kernel's log
-    others = events.filter(~pl.col("message").str.contains(MACHINE))["source"].unique()
-    kernel = events.filter(
-        pl.col("message").str.starts_with("kernel.")
-        & ~pl.col("source").is_in(others.implode())
-        & ~pl.col("source").str.contains(QUOTES)
+    others = events.filter(~pl.col("message").str.contains(MACHINE)).select("source")
+    kernel = collected(
+        events.filter(
+            pl.col("message").str.starts_with("kernel.")
+            & ~pl.col("source").str.contains(QUOTES)
+        ).join(others.unique(), on="source", how="anti", maintain_order="left")
     )
     named = pl.col("source").str.contains(KERNEL_LOG) & (pl.col("kind") == "log")
     later = _begins_after(frames)
     named &= ~pl.col("source").is_in(later.implode())
     kernel = kernel.join(later.to_frame(), on="source", how="anti")
     hosts = kernel.group_by("source").agg(pl.col("host").drop_nulls().first())
-    return (
+    return collected(
         frames["sources"]
+        .lazy()
         .filter(named | pl.col("source").is_in(kernel["source"].unique().implode()))
-        .join(hosts, on="source", how="left", suffix="_told", maintain_order="left")
+        .join(
+            hosts.lazy(), on="source", how="left", suffix="_told", maintain_order="left"
+        )
         .select("source", pl.coalesce("host", "host_told").alias("host"), "lines")
         .sort("source")
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.identity import node_folders
+from ncclforensics.model.tables import collected
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -208,8 +209,8 @@ def _short(frames: Frames) -> Frames:
     if known.is_empty():
         return frames
     bare, whole = pl.col("bare"), pl.col("long")
-    names = (
-        pl.DataFrame({"long": known, "bare": known.str.split(".")})
+    names = collected(
+        pl.LazyFrame({"long": known, "bare": known.str.split(".")})
         .explode("bare")
         .filter(bare.is_in(known.implode()) & bare.str.contains(r"[A-Za-z]"))
         .filter(bare != whole)

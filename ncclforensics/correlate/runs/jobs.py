@@ -118,7 +118,7 @@ def find(frames: Frames, part: str) -> tuple[str | None, int | None]:
 
 def numbered(frames: Frames) -> pl.DataFrame:
     """Return `source job name`: the job number in a file's path, if it has one."""
-    names = frames["sources"].select("source").unique(maintain_order=True)
+    names = frames["sources"].lazy().select("source").unique(maintain_order=True)
     name = pl.col("source")
     found = name.str.extract_groups(NUMBER).struct
     # the number in such a file's name is a process or a host
@@ -126,7 +126,7 @@ def numbered(frames: Frames) -> pl.DataFrame:
         pl.coalesce(found.field("2"), found.field("3"))
     )
     number = pl.coalesce(found.field("1"), file)
-    return (
+    return tables.collected(
         names.with_columns(number.alias("number"))
         .drop_nulls("number")
         .filter(~pl.col("number").str.contains(NO_NUMBER))
@@ -191,6 +191,8 @@ def _launches(frames: Frames) -> pl.DataFrame:
         & (pl.col("attempt") == 0)
         & pl.col("local_rank").is_not_null()
     )
+    if own.is_empty():
+        return tables.without_rows(PART)
     key = pl.col("source").str.extract(r"^(.*)/attempt_0/")
     heard = frames["events"].select("source", "rank").drop_nulls().unique()
     ranks = heard.filter(pl.len().over("source") == 1)

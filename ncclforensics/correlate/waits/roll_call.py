@@ -340,6 +340,8 @@ def _is_emptied(frames: Frames) -> pl.Expr:
     Then its text was lost: a rank that did not fail would have printed as much. What
     stands in or below the first trouble of a file is no start.
     """
+    if not frames["sources"]["kind"].eq("empty").any():
+        return pl.lit(False)
     events = frames["events"]
     bad = events.filter(pl.col("role").is_in(FAILING)).select(*CITE)
     heads = frames.message("python.traceback").select(*CITE)

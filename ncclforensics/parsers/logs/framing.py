@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.model.tables import GROUP, TIME, WHO
+from ncclforensics.model.tables import GROUP, TIME, WHO, collected
 from ncclforensics.parsers.logs import (
     headers,
     json_records,
@@ -204,7 +204,7 @@ def frame(lines: pl.DataFrame) -> pl.DataFrame:
     bare = prefix_habits.rewritten(lines)
     told = [c for c in json_records.COLUMNS if c in bare.columns]
     bare = bare.select("line", pl.col("raw").fill_null(""), *told)
-    bare = json_records.unwrapped(bare).with_columns(
+    pieces = (
         pl.col("raw")
         .str.replace_all(ANSI, "")
         .str.replace_all(UNDER_BAR, "$1\r$2")
@@ -212,22 +212,32 @@ def frame(lines: pl.DataFrame) -> pl.DataFrame:
         .str.split("\r")
     )
     whole = pl.col("raw").fill_null("").str.strip_suffix("```")
-    bare = bare.explode("raw").with_columns(whole.str.replace(EMPHASIS, "$1"))
-    peeled = _peel(bare.filter(pl.col("raw") != "")).with_columns(
-        pl.col("text").str.replace(EMPHASIS, "$1")
+    bare = collected(
+        json_records.unwrapped(bare)
+        .lazy()
+        .with_columns(pieces)
+        .explode("raw")
+        .with_columns(whole.str.replace(EMPHASIS, "$1"))
+        .filter(pl.col("raw") != "")
     )
+    peeled = _peel(bare).with_columns(pl.col("text").str.replace(EMPHASIS, "$1"))
     text = pl.col("text")
     held = headers.held(peeled["text"])
-    if held:
+    if headers.are_any(held):
         # most headers begin a line, and part nothing: counting is faster than replacing
         begins = text.str.contains(f"^{headers.ANY}")
         inside = text.str.count_matches(headers.ANY) > begins.cast(pl.UInt32)
         cut = pl.when(inside).then(text).str.replace_all(headers.ANY, CUT + "$0")
         text = pl.coalesce(cut, text)
-    split = peeled.with_columns(text.str.split(CUT)).explode("text")
     line = pl.col("line")  # ranks tell places faster than a window does
     part = line.rank("ordinal").cast(pl.Int64) - line.rank("min")
-    segments = split.filter(pl.col("text") != "").with_columns(part.alias("part"))
+    segments = collected(
+        peeled.lazy()
+        .with_columns(text.str.split(CUT))
+        .explode("text")
+        .filter(pl.col("text") != "")
+        .with_columns(part.alias("part"))
+    )
     return _named(headers.take(segments, held))
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.model.errors import UsageError
+from ncclforensics.model.tables import collected
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
 from ncclforensics.parsers.logs.needles import finder
 
@@ -176,20 +177,27 @@ def has_needle(
 
 def occurring(lines: pl.Series, messages: Iterable[Message]) -> list[str]:
     """Return the needles of `messages` that may be in one of some lines, sorted."""
-    sought = _holders(tuple(messages))
+    messages = tuple(messages)
+    sought = _holders(messages)
     if lines.len() > FEW_LINES:
         return [*sought]
     shipped, search = _shipped()
     held = search.present("\n".join([RECORD, *lines.drop_nulls()]).encode())
-    # those of messages that are not shipped are not searched for here
-    return [n for n in sought if n not in shipped or shipped[n] in held]
+    known = {shipped[number] for number in held}
+    return sorted(known.intersection(sought) | _unshipped(messages))
 
 
 @cache
-def _shipped() -> tuple[Mapping[str, int], Finder]:
-    """Return the needles of all shipped messages, numbered, and their search."""
+def _shipped() -> tuple[Sequence[str], Finder]:
+    """Return the needles of all shipped messages, and their search."""
     known = needles(load())
-    return {needle: number for number, needle in enumerate(known)}, finder(known)
+    return known, finder(known)
+
+
+@lru_cache(SETS)
+def _unshipped(messages: tuple[Message, ...]) -> frozenset[str]:
+    """Return the needles of messages that are not shipped: no search is for them."""
+    return frozenset(needles(messages)).difference(_shipped()[0])
 
 
 def needles(messages: Iterable[Message]) -> list[str]:
@@ -218,8 +226,9 @@ def match(lines: pl.DataFrame, messages: Sequence[Message]) -> dict[str, pl.Data
     sought = occurring(lines["raw"], messages)
     if not sought:
         return {}
-    hits = (
-        lines.select(
+    hits = collected(
+        lines.lazy()
+        .select(
             pl.int_range(pl.len()).alias("row"),
             pl.when("is_record")
             .then(pl.col("raw") + RECORD)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.model.tables import collected
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ _HOLD = {
     "nccl": ["NCCL "],
     "c10": [".cpp:", ".h:", ".hpp:", ".cu:", ".cuh:"],
     "python": [".py:", "torch."],
+    "level": [*_LEVELS, "Last NCCL warning(error)"],
     **_PREFIXED,
 }
 
@@ -115,6 +117,11 @@ _HOLD = {
 def held(text: pl.Series) -> list[str]:
     """Return which forms of a header, and of a prefix behind it, a line may have."""
     return _holding(text, _HOLD)
+
+
+def are_any(forms: Sequence[str]) -> bool:
+    """Whether one of some forms is that of a whole header, which may part a line."""
+    return not _AT_START.keys().isdisjoint(forms)
 
 
 def _holding(text: pl.Series, literals: Mapping[str, list[str]]) -> list[str]:
@@ -150,7 +157,7 @@ def take(segments: pl.DataFrame, forms: Sequence[str]) -> pl.DataFrame:
     bare = segments.select(pl.when(level.is_null()).then(text).alias("text"))
     rest = {
         form: bare.select(text.str.extract_groups(form).alias("rest")).unnest("rest")
-        for form in _holding(bare["text"], _REST)
+        for form in (_holding(bare["text"], _REST) if "level" in forms else ())
     }
 
     def nccl(key: str) -> pl.Expr:
@@ -159,7 +166,7 @@ def take(segments: pl.DataFrame, forms: Sequence[str]) -> pl.DataFrame:
         return pl.coalesce(forms) if forms else pl.lit(None, pl.String)
 
     quoted = nccl("nccl_level").is_not_null() & level.is_null()
-    taken = segments.with_columns(
+    taken = segments.lazy().with_columns(
         quoted.alias("quoted"),
         pl.when(of("nccl_level").is_not_null())
         .then(pl.lit("nccl"))
@@ -185,7 +192,7 @@ def take(segments: pl.DataFrame, forms: Sequence[str]) -> pl.DataFrame:
         of("c10_rank", "py_rank").alias("head_rank"),
     )
     bared = taken.with_columns(_without_header(at_start.values(), rest)).drop("quoted")
-    return _take_group(bared, forms)
+    return _take_group(collected(bared), forms)
 
 
 def _without_header(at_start: Iterable[str], rest: Iterable[str]) -> pl.Expr:
