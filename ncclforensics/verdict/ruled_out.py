@@ -17,7 +17,7 @@ from ncclforensics.correlate.traces import call_summary
 from ncclforensics.evidence import common, kernel_log
 from ncclforensics.model.findings import Cite, Finding, NotChecked, RuledOut
 from ncclforensics.model.folding import count
-from ncclforensics.model.tables import TIME, collected
+from ncclforensics.model.tables import TIME, collected, without_rows
 from ncclforensics.model.words import lasted
 from ncclforensics.theory import call_signatures
 from ncclforensics.verdict import checklist
@@ -40,6 +40,9 @@ BROKE = r"^nccl\.(?:ib|socket|net|bootstrap|ras)\."
 MOST_CITES = 3
 RECORD = "export TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 TELL = "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV   # on all ranks"
+
+
+SHORT = {"source": pl.String(), "ends_at": TIME, "before": pl.Duration("ns")}
 
 
 def asked(frames: Frames, told: Sequence[Statement]) -> Iterator[Statement]:
@@ -111,8 +114,10 @@ def _short(frames: Frames) -> pl.DataFrame:
     `before` is the time between the last line and the failure. A healthy kernel may
     print nothing for hours, but such a log cannot show what came later.
     """
-    job = kernel_log.span(frames)
     ends = frames["events"].filter(pl.col("message") == LOG_ENDS)
+    if ends.is_empty():
+        return without_rows(SHORT)
+    job = kernel_log.span(frames)
     clock = "t" if job is None else job.clock
     told = ends.drop_nulls(clock).group_by("source").agg(pl.col(clock).max())
     onset = pl.lit(None if job is None else job.onset).cast(TIME)

@@ -46,6 +46,8 @@ def emptied(frames: Frames) -> pl.Series:
 
     Such a rank waits in one of them; which one is lost.
     """
+    if dumps(frames).is_empty():
+        return frames["positions"]["rank"].clear()
     open_ = frames["positions"].filter(
         pl.col("source").is_in(dumps(frames)["source"].implode())
         & (pl.col("last_enqueued") > pl.col("last_completed"))

@@ -240,8 +240,9 @@ def match(lines: pl.DataFrame, messages: Sequence[Message]) -> dict[str, pl.Data
         .explode("needle")
         .drop_nulls()
     )
+    # in the order of the lines, each of them once
     rows_of = {
-        str(key[0]): part["row"].sort()
+        str(key[0]): part["row"]
         for key, part in hits.partition_by("needle", as_dict=True).items()
     }
     holders = _holders(tuple(messages))

@@ -382,15 +382,22 @@ def placed(frames: Frames, sources: Sequence[Source]) -> Frames:
     def place(frame: pl.DataFrame) -> pl.DataFrame:
         if frame.is_empty():
             return frame
-        here = places[frame.select(pl.col("line").fill_null(0) // FILE)["line"]]
-        if "host_alias" in frame.columns:
-            here = here.rename({"host": "host_alias"})
+        here: dict[str, pl.Expr | pl.Series]
+        if len(sources) == 1:
+            only = places.row(0, named=True).items()
+            here = {c: pl.lit(v, types[c]) for c, v in only if v is not None}
+        else:
+            rows = places[frame.select(pl.col("line").fill_null(0) // FILE)["line"]]
+            known = (c for c in rows.iter_columns() if c.null_count() < c.len())
+            here = {column.name: column for column in known}
+        if "host_alias" in frame.columns and "host" in here:
+            here["host_alias"] = here.pop("host")
         return frame.with_columns(
             *(pl.col(c) % FILE for c in NUMBERS if c in frame.columns),
             *(
-                pl.coalesce(c, here[c]).alias(c)
-                for c in here.columns
-                if c in frame.columns and here[c].null_count() < here.height
+                pl.coalesce(c, value).alias(c)
+                for c, value in here.items()
+                if c in frame.columns
             ),
         )
 
