@@ -44,7 +44,6 @@ from ncclforensics.evidence import (
     exceptions,
     gpu_state,
     kernel_log,
-    pods,
     timed_out_call,
 )
 from ncclforensics.model.actions import Action, drain
@@ -210,7 +209,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 def _met(frames: Frames, hosts: tuple[str, ...]) -> tuple[int, ...]:
     """Return the only rank on a host that raised an error of its GPU, or ()."""
-    here = common.ranks_on(frames, [*hosts, *pods.on(frames, hosts)])
+    here = common.ranks_on(frames, hosts)
     of_gpu = pl.col("text").str.contains(exceptions.OF_GPU)
     raised = exceptions.uncaught(frames).filter(of_gpu & pl.col("rank").is_in(here))
     ranks = common.numbers(raised["rank"])

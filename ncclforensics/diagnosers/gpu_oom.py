@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.identity import host_blocks
 from ncclforensics.evidence import common, cuda_errors, primary_exits
 from ncclforensics.model.actions import CITED
 from ncclforensics.model.findings import Finding
@@ -86,7 +87,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     )
     if lines.is_empty():
         return
-    first = _first(primary_exits.with_only_exit(frames, lines))
+    first = _first(_placed(frames, primary_exits.with_only_exit(frames, lines)))
     ranks = common.numbers(first["rank"])
     hosts = common.hosts(first["host"]) or common.hosts_of(frames, ranks)
     who = common.speakers(frames, first)
@@ -104,6 +105,27 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         devices=common.devices_of(frames, ranks),
         first_seen=common.first_seen(first),
     )
+
+
+def _placed(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
+    """Fill `rank` of `lines` from the number of a GPU on a host, other than 0.
+
+    Processes that see one GPU each call it 0; those that see all take the GPU of their
+    local rank.
+    """
+    nameless = lines.filter(pl.col("rank").is_null() & (pl.col("device") > 0))
+    places = nameless.select("host", "device").drop_nulls().unique(maintain_order=True)
+    told = [
+        {"host": host, "device": device, "_rank": ranks[device]}
+        for host, device in places.iter_rows()
+        if device < len(ranks := host_blocks.whole(frames, host))
+    ]
+    if not told:
+        return lines
+    found = pl.DataFrame(told, schema_overrides={"device": lines.schema["device"]})
+    joined = lines.join(found, on=["host", "device"], how="left", maintain_order="left")
+    rank = pl.coalesce("rank", "_rank").alias("rank")
+    return joined.with_columns(rank).drop("_rank")
 
 
 def _first(lines: pl.DataFrame) -> pl.DataFrame:

@@ -34,7 +34,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.exits import alive, exit_records
-from ncclforensics.evidence import common, kernel_log, pods, timed_out_call
+from ncclforensics.correlate.identity import placements
+from ncclforensics.evidence import common, kernel_log, timed_out_call
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.tables import SCHEMAS
@@ -117,7 +118,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     ranks = ranks or _in_pods(frames, lines)
     joined = not ranks  # by a signal, which is weaker
     if joined:
-        ranks = _by_signal(killed, (*hosts, *pods.on(frames, hosts)))
+        ranks = _by_signal(killed, (*hosts, *placements.pods_on(frames, hosts)))
         hosts = hosts or common.hosts_of(frames, ranks)
     who = common.ranks(ranks) if ranks else "a process of the job"
     where = common.on(hosts)

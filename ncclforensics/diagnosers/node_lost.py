@@ -166,18 +166,23 @@ def _has_pods(frames: Frames, hosts: tuple[str, ...]) -> bool:
 
 
 def _left_over(frames: Frames) -> tuple[int, ...]:
-    """Return the tasks that srun reports on no other node, if they are a node's.
+    """Return the ranks of tasks that srun reports on no other node, if a node's.
 
-    That is known if all other nodes had as many tasks. One task a node may be an agent,
-    several are ranks.
+    That is known if all other nodes had as many tasks. One task a node may be an agent
+    of a block of ranks, several are ranks.
     """
     ended = exit_records.torn_down(frames).drop_nulls(["task", "host"])
     sizes = ended.group_by("host").agg(pl.col("task").n_unique())["task"].unique()
-    if sizes.len() != 1 or (sizes[0] == 1 and ended["rank"].has_nulls()):
+    if sizes.len() != 1:
         return ()
-    tasks = pl.concat([frames["events"]["task"].drop_nulls(), ended["task"]])
-    left = sorted({*range(1 + int(str(tasks.max())))} - {*ended["task"]})
-    return tuple(left) if len(left) == sizes[0] else ()
+    told = pl.concat([frames["events"]["task"].drop_nulls(), ended["task"]])
+    tasks = {*range(1 + int(str(told.max())))}
+    left = sorted(tasks - {*ended["task"]})
+    each = 1
+    if sizes[0] == 1 and ended["rank"].has_nulls():
+        each = host_blocks.of_task(frames, len(tasks))
+    ranks = (range(task * each, task * each + each) for task in left)
+    return tuple(r for some in ranks for r in some) if len(left) == sizes[0] else ()
 
 
 def _without_evidence(frames: Frames) -> tuple[int, ...]:
@@ -192,7 +197,8 @@ def _without_evidence(frames: Frames) -> tuple[int, ...]:
     placed = frames["ranks"].drop_nulls("host")["rank"]
     # if nothing of any rank is here, all are unseen, and one node holds only some
     apart = not unseen & set(placed) and not world.ranks(frames) <= unseen
-    # no more than another node holds, and none between its ranks: they are consecutive
+    # they are consecutive: no more than another node holds, and none between its ranks
+    apart &= bool(unseen) and max(unseen) - min(unseen) < len(unseen)
     others = host_blocks.by_host(frames["ranks"].drop_nulls(["host", "rank"]))
     apart &= not others or len(unseen) <= max(map(len, others))
     apart &= all(unseen.isdisjoint(range(min(own), max(own))) for own in others)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.correlate.identity import host_blocks
+from ncclforensics.correlate.identity import host_blocks, placements
 from ncclforensics.correlate.identity.host_names import NOWHERE
 from ncclforensics.correlate.traces import code_places
 from ncclforensics.model import folding
 from ncclforensics.model.findings import Cite, Collective
 from ncclforensics.model.frames import needing
-from ncclforensics.model.tables import collected
+from ncclforensics.model.plans import collected
 from ncclforensics.model.words import name_group
 
 if TYPE_CHECKING:
@@ -104,9 +104,11 @@ def hosts_of(frames: Frames, ranks: Iterable[int]) -> tuple[str, ...]:
 def ranks_on(frames: Frames, hosts: Iterable[str]) -> tuple[int, ...]:
     """Return the global ranks of some hosts, as far as they are known.
 
-    Of one host it is the whole block that the other hosts leave to it.
+    Those of its pods are a node's. Of one host it is the whole block that the other
+    hosts leave to it.
     """
     named = list(hosts)
+    named += placements.pods_on(frames, tuple(named))
     mine = frames["ranks"].filter(pl.col("host").is_in(named))
     block = host_blocks.ranks_on(frames, named[0]) if len(named) == 1 else ()
     return block or numbers(mine["rank"])

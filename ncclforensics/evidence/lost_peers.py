@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
+from ncclforensics.correlate.identity import addresses
 from ncclforensics.correlate.identity.host_names import NOWHERE
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-USING = ("nccl.bootstrap.using", "nccl.net.socket_using", "nccl.net.ib_using")
 # an address or a name, and not the uninitialised memory that NCCL may print
 SPELLED = r"^[\[\]A-Za-z0-9._:%-]*[A-Za-z0-9][\[\]A-Za-z0-9._:%-]*$"
 ADDRESS = r"^(?:\d+(?:\.\d+){3}|[0-9a-fA-F]*:[0-9a-fA-F:.]*)$"
@@ -77,7 +77,7 @@ def with_hosts(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
         )
         .with_columns(pl.col("_peer").str.replace(CLOUD, "$1.$2.$3.$4").alias("_at"))
         .join(
-            _addresses(frames).rename({"_peer": "_at"}),
+            addresses.owners(frames).rename({"address": "_at", "owner": "_owner"}),
             on="_at",
             how="left",
             maintain_order="left",
@@ -170,27 +170,3 @@ def blame(pairs: pl.DataFrame) -> Blame | None:
     if ends.n_unique() == 2:
         return Blame(tuple(sorted(ends.unique())), "pair")
     return None
-
-
-def _addresses(frames: Frames) -> pl.DataFrame:
-    """Return `_peer` (an address or a host's name) and `_owner`, its only host."""
-    bound = frames.message(*USING)
-    told = [bound.select("host", pl.col("host").alias("_peer"))]
-    if "devices" in bound.columns:
-        listed = pl.col("devices").str.extract_all(r":[0-9a-fA-F.:]+(?:%\w+)?<")
-        inner = pl.col("_peer").str.strip_chars("<").str.slice(1)
-        told.append(
-            bound.select("host", listed.alias("_peer"))
-            .explode("_peer")
-            .with_columns(inner.str.replace(r"%.*$", ""))
-        )
-    if "oob_address" in bound.columns:
-        told.append(bound.select("host", pl.col("oob_address").alias("_peer")))
-    return (
-        pl.concat(told)
-        .drop_nulls()
-        .group_by("_peer")
-        .agg(pl.col("host").unique().alias("_owner"))
-        .filter(pl.col("_owner").list.len() == 1)
-        .with_columns(pl.col("_owner").list.first())
-    )

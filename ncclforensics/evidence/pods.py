@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.identity import placements
+from ncclforensics.correlate.identity.placements import PLACED
 from ncclforensics.evidence import common
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 NOT_STARTED = "launchers.kubernetes.not_started"
-PLACED = "launchers.kubernetes.placed"
 # an event that tells of a pod, or of its container
 OF_KUBERNETES = r"^launchers\.(?:kubernetes|kubeflow)\."
 # kubelet's files: NAMESPACE_POD_UID/CONTAINER/0.log, POD_NAMESPACE_CONTAINER-ID.log
@@ -49,7 +50,7 @@ def find(frames: Frames, host: str) -> Pod | None:
     files = [source.select(pl.col("file").str.extract_groups(f)) for f in FILES]
     rows = [*(file.unnest("file") for file in files), _prefixes(frames)]
     if (lines := frames.message(*NAMING)).height:
-        more = ("namespace", "container", "node", "described")
+        more = ("namespace", "container", "node", "described", "runs_on")
         there = [pl.col(c) for c in more if c in lines.columns]
         rows.append(lines.select(_pod(lines).alias("name"), *there))
     told = pl.concat(rows, how="diagonal_relaxed")
@@ -61,7 +62,7 @@ def find(frames: Frames, host: str) -> Pod | None:
     known = {c: rest[c].drop_nulls().unique() for c in rest.columns}
     named = {c: v.filter(v.str.contains(f"^{NAME}$")) for c, v in known.items()}
     one = {c: values[0] for c, values in named.items() if values.len() == 1}
-    node = one.get("node", one.get("described"))
+    node = one.get("node", one.get("described", one.get("runs_on")))
     return Pod(name, one.get("namespace"), one.get("container"), node)
 
 
@@ -78,7 +79,12 @@ def not_started(frames: Frames) -> pl.DataFrame:
             pl.lit(None, pl.String).alias(c) for c in ("pod", "detail")
         )
     began = frames.message("launchers.kubernetes.started")
-    own = frames["events"].filter(~pl.col("message").str.contains(OF_KUBERNETES))
+    # what `kubectl describe` prints of a pod is no word of the pod
+    told_of = frames.message("launchers.kubernetes.pod")["source"]
+    own = frames["events"].filter(
+        ~pl.col("message").str.contains(OF_KUBERNETES)
+        & ~pl.col("source").is_in(told_of.implode())
+    )
     alive = pl.concat([_pod(began), own["host"]]).drop_nulls()
     told = lines.with_columns(
         _pod(lines).alias("pod"), pl.coalesce("detail", "pull", "state").alias("detail")
@@ -93,31 +99,14 @@ def not_started(frames: Frames) -> pl.DataFrame:
 
 def nodes(frames: Frames, pods: tuple[str, ...]) -> str:
     """Return ` Pod a ran on node x.` for the pods whose node is known, else nothing."""
-    lines = frames.message(PLACED)
-    if lines.is_empty() or not pods:
-        return ""
+    placed = placements.pods(frames)
     told = (
-        lines.select(
-            _pod(lines).alias("pod"), pl.coalesce("node", "described").alias("node")
-        )
-        .drop_nulls()
-        .filter(pl.col("pod").is_in(list(pods)))
+        placed.filter(pl.col("pod").is_in(list(pods)))
         .unique("pod", keep="last", maintain_order=True)
         .sort("pod")
     )
     words = [f"{pod} on node {node}" for pod, node in told.iter_rows()]
     return f" Pod {common.some(words)}." if words else ""
-
-
-def on(frames: Frames, hosts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the pods that ran on nodes of these names, whatever their domain."""
-    lines = frames.message(PLACED)
-    if lines.is_empty():
-        return ()
-    node = pl.coalesce("node", "described").str.extract(r"^([^./]+)")
-    told = lines.select(_pod(lines).alias("pod"), node.alias("node")).drop_nulls()
-    short = [host.partition(".")[0] for host in hosts]
-    return common.strings(told.filter(pl.col("node").is_in(short))["pod"])
 
 
 def _named(names: pl.Series, host: str) -> str | None:

@@ -33,7 +33,6 @@ ABORTS_RETIRE = ("nccl", "ncclx", "rccl", "rcclx", "mccl", "hccl", "xccl")
 NCCL_P2P = ("Send", "Recv", "PutSignal", "Signal", "WaitSignal")
 
 TIME = pl.Datetime("ns", "UTC")
-AS_WRITTEN = pl.QueryOptFlags.none()
 CITE: Schema = {"source": pl.String(), "line": pl.Int64()}
 
 # Who wrote something, as far as the line, its prefixes and its path identify it. `task`
@@ -315,16 +314,20 @@ INNER: dict[str, Schema] = {
 SCHEMAS |= INNER
 
 
+def picked(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return what a frame has of the columns of schema `name`, conformed to it."""
+    own = [column for column in frame.columns if column in SCHEMAS[name]]
+    return conform(name, frame[own]) if frame.height else empty(name)
+
+
 def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     """Return a frame with exactly the columns, order and dtypes of schema `name`.
 
     Missing columns become null. Raises ValueError on a column that is not in the
-    schema, and polars' InvalidOperationError on a value that does not fit its dtype:
-    both are mistakes of the calling parser.
+    schema, and polars' InvalidOperationError on a value that does not fit its dtype.
     """
     schema = SCHEMAS[name]
-    strangers = [column for column in frame.columns if column not in schema]
-    if strangers:
+    if strangers := [column for column in frame.columns if column not in schema]:
         raise ValueError(f"frame {name!r} has no column {', '.join(strangers)}")
     own = {column.name: column for column in frame.get_columns()}
     return pl.DataFrame(
@@ -377,15 +380,6 @@ def rows(name: str, records: Iterable[Mapping[str, object]]) -> pl.DataFrame:
     if strangers:
         raise ValueError(f"frame {name!r} has no column {', '.join(sorted(strangers))}")
     return conform(name, pl.DataFrame(listed, schema=used, strict=False))
-
-
-def collected(plan: pl.LazyFrame) -> pl.DataFrame:
-    """Return the rows of a plan over frames in memory, in the steps that it has.
-
-    On few rows the steps of one plan cost half of what they cost one by one, and to
-    optimize them costs more than it saves.
-    """
-    return plan.collect(engine="in-memory", optimizations=AS_WRITTEN)
 
 
 def noted(notes: Iterable[Note]) -> pl.DataFrame:

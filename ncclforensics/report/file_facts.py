@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from ncclforensics.model.tables import collected
+from ncclforensics.model.plans import collected
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames

@@ -69,6 +69,9 @@ FILES = (
     rf"(?!.*{SUBRANK})(?:[a-z][a-z_.-]*[._-])?(?P<host>{SHORT_HOST}(?:\.[a-z][a-z0-9-]*)*?)"
     rf"(?:[._-](?P<pid>\d{{3,}}))?[._-]{RANK}(?:[._-](?!\d)[^/]*)?",
     rf"(?!.*{SUBRANK})(?:[a-z][a-z_.-]*[._-])?{RANK}[._-](?P<host>{SHORT_HOST})",
+    # a host next to a local rank, and maybe its process: node05_lr0_31772
+    rf"(?:[a-z][a-z_.-]*[._-])?(?P<host>{SHORT_HOST})[._-](?:local[-_]?rank|lr)[-_.=]?"
+    r"(?P<local_rank>\d{1,2})(?:[._-](?P<pid>\d{3,}))?",
     # NCCL_DEBUG_FILE with %h and %p
     rf"nccl(?:[._-]?(?:debug|log|info|trace))?\.(?P<host>{ANY_HOST})\.(?P<pid>\d+)",
     rf"nccl(?:[._-]?(?:debug|log|info|trace))?[._-](?P<host>{HOST})[._-](?P<pid>\d+)",

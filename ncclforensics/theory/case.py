@@ -149,6 +149,11 @@ class Case:
         return said if 2 * len(said) < len(heard) else frozenset()
 
     @cached_property
+    def odd(self) -> frozenset[int]:
+        """Return the few ranks whose last line is unlike that of all others."""
+        return last_words.odd(self.frames)
+
+    @cached_property
     def gone(self) -> frozenset[int]:
         """Return the ranks that fell silent or that nothing shows, if no other is.
 

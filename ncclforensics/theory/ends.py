@@ -67,17 +67,21 @@ def _closed(case: Case, found: list[End]) -> list[End]:
     """Return the ends; a call with one rank in it, as a cycle.
 
     Other members of that call have to exist, and nothing lists them. If all ranks of
-    the job wait, and no other such call has members of its own, they are among those.
+    the job wait, they are among those; so only one other such call may have members of
+    its own, which then wait for that rank.
     """
     unlisted = [end for end in found if _is_unlisted(case, end)]
-    if len(unlisted) != 1 or len(unlisted[0].ranks) != 1:
+    lone = [end for end in unlisted if len(end.ranks) == 1]
+    if len(lone) != 1 or len(unlisted) > len(lone) + 1:
         return found
     waits = {rank for end in found for rank in end.blocked} | case.waited | case.mute
     waits |= {rank for end in found if end.kind not in OTHERS for rank in end.ranks}
     gap = len(waits) <= max(waits)
     if gap or not world.is_everyone(case.frames, waits):
         return found
-    return [_with_callers(case, end) if end in unlisted else end for end in found]
+    others = [end for end in unlisted if end not in lone]
+    rest = [end for end in found if end not in unlisted]
+    return [*rest, _with_callers(case, lone[0], others)]
 
 
 def _is_unlisted(case: Case, end: End) -> bool:
@@ -89,13 +93,18 @@ def _is_unlisted(case: Case, end: End) -> bool:
     return str(call["group"]).endswith(UNLISTED) and call["op"] is not None
 
 
-def _with_callers(case: Case, end: End) -> End:
-    """Return the cycle of a rank in such a call and the ranks that wait for it."""
-    calls = (*end.calls, *case.graph.wanted_in.get(end.ranks[0], ()))
+def _with_callers(case: Case, end: End, others: list[End]) -> End:
+    """Return the cycle of a rank in such a call and the ranks that wait for it.
+
+    Those at `others` wait for it in a call of which nothing lists the members, either.
+    """
+    wanted = case.graph.wanted_in.get(end.ranks[0], ())
+    calls = (*end.calls, *wanted, *(n for other in others for n in other.calls))
     ranks = {r for number in calls for r in case.graph.waiters[number]}
     if len(ranks) == 1:
         return end
-    return End("circle", tuple(sorted(ranks)), calls, end.blocked)
+    blocked = end.blocked.union(*(other.blocked for other in others))
+    return End("circle", tuple(sorted(ranks)), calls, blocked)
 
 
 def _late(case: Case, call: Call) -> End:

@@ -20,7 +20,7 @@ import polars as pl
 from ncclforensics.theory import labels, rank_roles, weights
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -72,6 +72,14 @@ class Program:
     """
 
     calls: pl.DataFrame
+
+    def row(self, rank: int, call: Mapping[str, object]) -> int | None:
+        """Return the row of a rank's part in a collective, by group and number."""
+        same = (pl.col("rank") == rank) & ~pl.col("is_p2p")
+        for name in ("group", "seq"):
+            same &= pl.col(name).eq_missing(pl.lit(call[name]))
+        found = self.calls.select(same.arg_true()).to_series()
+        return int(found[0]) if found.len() else None
 
     @cached_property
     def _words(self) -> Words:

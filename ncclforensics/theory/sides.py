@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ncclforensics.correlate.traces import code_places
 from ncclforensics.theory import edits, weights
+from ncclforensics.theory.program import Deviation
 from ncclforensics.theory.story import culprits
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
     from ncclforensics.theory.case import Call, Case
     from ncclforensics.theory.ends import End
-    from ncclforensics.theory.program import Deviation
 
+FEW = 4  # peers in a call that are asked for what the program does there
 MOST_CALLS = 16  # collectives of a large cycle whose sides are examined
 
 
@@ -102,6 +103,7 @@ def unexplained(
         ("surprise", sum(_events(case, rest).values())),
         ("unlike signature", min(len(unlike), 1)),
         ("said over", float(not case.over.isdisjoint(rest))),
+        ("odd words", float(not case.odd.isdisjoint(rest))),
     )
 
 
@@ -319,15 +321,34 @@ def _side(
     owes: bool = False,
 ) -> Side:
     told = _deviations(case, ranks, call)
-    if (
-        edit is None
-        and told
-        and (most := max(told, key=lambda d: d.bits)).bits >= weights.NOISE
-    ):
-        edit = edits.edit(case.program, most)
+    if edit is None and told:
+        most = max(told, key=lambda d: d.bits)
+        if most.bits >= weights.NOISE:
+            edit = edits.edit(case.program, most)
+        elif end.kind == "circle" and not owes:
+            edit = _branch(case, end, ranks[0], call)
     bits = sum(d.bits for d in told) / len(told) if told else None
     others = sorted(
         (case.calls[n] for n in end.calls if n != call["call"]),
         key=lambda c: (c["is_p2p"] or False, -len(c["waiting"]), c["call"]),
     )
     return Side(ranks, call, edit, bits, owes, tuple(others))
+
+
+def _branch(case: Case, end: End, rank: int, call: Call) -> edits.Edit | None:
+    """Return the edit of a rank whose call is as usual as the one its peers are in.
+
+    The program has a branch there, and the rank took the other one: as at the end of a
+    loop, or where two orders of calls are as common. None if no peer of its role waits.
+    """
+    told = case.program
+    own = None if call["is_p2p"] else told.row(rank, call)
+    if own is None:
+        return None
+    role = told.calls["role"]
+    for other in (case.calls[n] for n in end.calls if n != call["call"]):
+        for peer in () if other["is_p2p"] else other["waiting"][:FEW]:
+            row = told.row(peer, other)
+            if row is not None and role[row] == role[own]:
+                return edits.edit(told, Deviation(rank, 0.0, own, fork=row))
+    return None

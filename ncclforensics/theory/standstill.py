@@ -167,6 +167,9 @@ def _motion(frames: Frames) -> Iterator[Fact]:
             f"no rank had waited for more than {lasted(most)} when its dump was written"
         )
         yield Fact(EARLY, "yes", why)
+    if (step := step_motion.just_before(frames)).height:
+        why = "the last step was no longer ago than other steps when stacks were taken"
+        yield Fact(EARLY, "yes", why, _cite(step))
     if went_on := step_motion.gone_on(frames):
         who = common.ranks(tuple(sorted(went_on)))
         yield Fact("steps", "yes", f"{who} logged steps after their dumps' last calls")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from ncclforensics.correlate.identity import world
 from ncclforensics.evidence import blocked_processes, seen_places
 from ncclforensics.model.frames import remembered
 from ncclforensics.theory import explanations, log_only, replay, standstill, weights
@@ -205,7 +206,10 @@ SIDES = ("all", "all alike", "tie")  # all sides together: none is the odd one
 OPEN = ("lost", "seen", *SIDES)
 TIES = ("collective-mismatch", "shape-mismatch")
 # costs that depend on the ranks blamed, and not on the class
-WHO = ("culprit", "kin", "surprise", "no surprise", "no history", "unexplained wait")
+WHO = (
+    *("culprit", "kin", "surprise", "no surprise", "no history", "unexplained wait"),
+    "odd words",
+)
 
 
 def _on_whom(story: Story) -> float:
@@ -288,6 +292,10 @@ def _may_be_others(case: Case, end: End, story: Story) -> bool:
     """Whether the evidence leaves open whom a story has to blame."""
     # an unseen rank may be on either side
     if story.what in SIDES and (end.unseen or end.kind == "unseen"):
+        return True
+    # where nothing tells how many ranks there are, others may be missing as well
+    listed = case.frames["groups"]["members"].count() > 0
+    if story.what == "lost" and not (listed or world.told_size(case.frames)):
         return True
     # stacks show a message, but not of whom: any of several may owe it
     for call in (case.calls[n] for n in end.calls):

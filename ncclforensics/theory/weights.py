@@ -41,6 +41,10 @@ WEIGHTS: dict[str, tuple[float, str]] = {
     "first rank": (1.5, "conditions are most often on the first rank"),
     "barrier": (1.5, "barriers stand behind loops"),
     "said over": (4.0, "its own log says that its loop is over, and no other's does"),
+    "odd words": (
+        3.0,
+        "its last line is one that no peer ends with, and it is blameless",
+    ),
     "in the loop": (5.0, "a place above the last line of the loop, in its function"),
     "above the step": (
         2.0,

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.model.findings import Cite
-from ncclforensics.model.tables import CITE, collected
+from ncclforensics.model.plans import collected
+from ncclforensics.model.tables import CITE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -17,7 +17,8 @@ from ncclforensics.correlate.traces import call_summary
 from ncclforensics.evidence import common, kernel_log
 from ncclforensics.model.findings import Cite, Finding, NotChecked, RuledOut
 from ncclforensics.model.folding import count
-from ncclforensics.model.tables import TIME, collected, without_rows
+from ncclforensics.model.plans import collected
+from ncclforensics.model.tables import TIME, without_rows
 from ncclforensics.model.words import lasted
 from ncclforensics.theory import call_signatures
 from ncclforensics.verdict import checklist

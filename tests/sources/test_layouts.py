@@ -42,6 +42,7 @@ LOGS = {
     "rank-12/deep/down.log": {"rank": 12},
     "nemo_log_globalrank-5_localrank-1.txt": {"rank": 5, "local_rank": 1},
     "local_rank_3.log": {"local_rank": 3},
+    "node05_lr0_31772.txt": {"host": "node05", "local_rank": 0, "pid": 31772},
     "worker-3.log": {"host": "worker-3"},
     "llama-worker-3": {"host": "llama-worker-3"},
     "node01.log": {"host": "node01"},

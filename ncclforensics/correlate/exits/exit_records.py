@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.model import tables
 from ncclforensics.model.frames import needing, remembered
-from ncclforensics.model.tables import CITE, SCHEMAS, TIME, conform, without_rows
+from ncclforensics.model.tables import CITE, SCHEMAS, TIME, without_rows
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -369,9 +370,8 @@ def _of_old_launcher(frames: Frames) -> pl.DataFrame:
 
 def _conforming(part: pl.DataFrame) -> pl.DataFrame:
     text = pl.col("text") if "text" in part.columns else pl.lit(None, pl.String)
-    kept = part.select(c for c in part.columns if c in SCHEMAS["exits"])
     return (
-        conform("exits", kept)
+        tables.picked("exits", part)
         .with_columns(part.select(text.alias("text"))["text"])
         .with_columns(pl.col("t").cast(TIME))
         .drop_nulls("code")

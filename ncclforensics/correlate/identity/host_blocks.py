@@ -68,6 +68,25 @@ def ranks_on(frames: Frames, host: str) -> tuple[int, ...]:
     return tuple(sorted(mine[0])) if fits else ()
 
 
+def of_task(frames: Frames, tasks: int) -> int:
+    """Return how many ranks each of some tasks holds in order; 0 if that is not told.
+
+    Lines that name both a rank and a task have to agree.
+    """
+    size, rest = divmod(len(world.ranks(frames)), tasks)
+    both = frames["events"].select("rank", "task").drop_nulls().unique()
+    agree = both.select((pl.col("rank") // max(size, 1) == pl.col("task")).all()).item()
+    return size if both.height and agree and not rest else 0
+
+
+def whole(frames: Frames, host: str) -> tuple[int, ...]:
+    """Return the ranks of a host in order if all hosts hold equal blocks, else ()."""
+    placed = frames["ranks"].drop_nulls(["host", "rank"])
+    own = frozenset(placed.filter(pl.col("host") == host)["rank"])
+    size = _size({*by_host(placed)})
+    return tuple(sorted(own)) if own and len(own) == size else ()
+
+
 def _by_number(placed: pl.DataFrame, host: str) -> int | None:
     """Return the first rank of a host by the number in its name; None if unknown.
 

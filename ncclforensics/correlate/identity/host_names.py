@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.identity import node_folders
-from ncclforensics.model.tables import collected
+from ncclforensics.correlate.identity import addresses, node_folders, placements
+from ncclforensics.model.plans import collected
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -32,7 +32,8 @@ NODES = ("slurm.node", "slurm.sinfo.reasons")  # tables of a cluster's nodes
 
 def same(frames: Frames) -> Frames:
     """Return `frames` with one spelling for each host."""
-    told = _short(_of_aliases(_described(_unglued(frames))))
+    told = addresses.by_name(_of_aliases(_described(_unglued(frames))))
+    told = _short(told)
     named = _by_path(told)
     # a path may name a host by more than its name, as lines do
     return told if named is told else _short(named)
@@ -196,7 +197,8 @@ def _named_alike(frames: Frames) -> pl.Series:
 def _known(frames: Frames) -> pl.Series:
     """Return the host names that any evidence tells."""
     told = [frames[name]["host"] for name in ("events", "sources", "exits", "ranks")]
-    told.append(frames.message(*NODES)["host"])
+    told += [frames.message(*NODES)["host"], placements.hosts(frames)]
+    told.append(addresses.named(frames))
     return pl.concat(told).drop_nulls().unique()
 
 

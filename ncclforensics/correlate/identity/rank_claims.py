@@ -5,14 +5,14 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics.correlate.exits import agent_processes
-from ncclforensics.correlate.identity import world
+from ncclforensics.correlate.identity import placements, world
 from ncclforensics.correlate.traces import process_stacks
 from ncclforensics.correlate.traces.call_summary import outline
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, remembered
 from ncclforensics.model.tables import CITE
 
-MOST_NOTED = 64  # ranks of a host
+CLAIMING = ("sources", "events", "exits", "ranks")
 COMPLETE = ("nccl.init.complete", "nccl.init.start")
 
 
@@ -24,10 +24,10 @@ def claims(frames: Frames) -> pl.DataFrame:
     inits = frames.message(*COMPLETE)
     inits = inits if inits.height else _inspected(frames)
     told = [
-        *(_claimed(frames[name]) for name in ("sources", "events", "exits", "ranks")),
-        _claimed(dumped),
+        *(tables.picked("ranks", frames[name]) for name in CLAIMING),
+        tables.picked("ranks", dumped),
         _from_inits(inits) if inits.height else _from_trees(frames),
-        *(of(frames) for of in (_from_listing, _from_words, _from_notes)),
+        *(of(frames) for of in (placements.claims, _from_words)),
         agent_processes.left_out(frames),
     ]
     headed = process_stacks.headed(frames)
@@ -35,57 +35,15 @@ def claims(frames: Frames) -> pl.DataFrame:
         hosts = pl.concat([part["host"] for part in told]).drop_nulls().unique()
         only = pl.lit(hosts[0] if len(hosts) == 1 else None, pl.String)
         there = headed.with_columns(pl.coalesce("host", only).alias("host"))
-        told.append(_claimed(there))
+        told.append(tables.picked("ranks", there))
     return pl.concat(told).unique(maintain_order=True)
-
-
-def _claimed(lines: pl.DataFrame) -> pl.DataFrame:
-    """Return what lines tell of ranks, in schema `ranks`; what none tells is null."""
-    if lines.is_empty():
-        return tables.empty("ranks")
-    schema = tables.SCHEMAS["ranks"]
-    return tables.conform(
-        "ranks", lines.select(c for c in lines.columns if c in schema)
-    )
-
-
-def _from_listing(frames: Frames) -> pl.DataFrame:
-    """Return rank claims from Slurm task lines that name the host.
-
-    A task is one rank if a host holds several tasks. If each host holds one, the task
-    may be an agent of several ranks, and its number is that of the node.
-    """
-    lines = frames.message("slurm.listed", "slurm.submitit.started")
-    hosts = [c for c in ("after", "before") if c in lines.columns]
-    if not hosts or any(name.startswith("torchelastic.") for name in frames.messages):
-        return tables.empty("ranks")
-    lines = lines.with_columns(
-        pl.coalesce(*hosts).alias("host"), pl.col("procid").alias("rank")
-    ).drop_nulls(["host", "rank"])
-    several = "on_node" in lines.columns and bool((lines["on_node"] > 1).any())
-    if not several and lines["rank"].n_unique() <= lines["host"].n_unique():
-        return tables.empty("ranks")
-    return _claimed(lines.select("rank", "host", *CITE))
 
 
 def _from_words(frames: Frames) -> pl.DataFrame:
     """Return rank claims from lines in which programs print `rank 3 of 8`."""
     lines = world.said(frames)
-    if lines.is_empty():
-        return tables.empty("ranks")
-    return _claimed(lines.with_columns(pl.coalesce("rank", "told").alias("rank")))
-
-
-def _from_notes(frames: Frames) -> pl.DataFrame:
-    """Return rank claims from lines that somebody wrote: `gpu0003 ranks 16-23`."""
-    lines = frames.message("system.rank_map", "system.rank_map.on")
-    if "first" not in lines.columns:
-        return tables.empty("ranks")
-    last = pl.coalesce("last", "first")
-    told = lines.filter((last - pl.col("first")).is_between(0, MOST_NOTED)).select(
-        pl.int_ranges("first", last + 1).alias("rank"), "host", *CITE
-    )
-    return _claimed(told.explode("rank"))
+    told = lines.with_columns(pl.coalesce("rank", "told").alias("rank"))
+    return tables.picked("ranks", told)
 
 
 def _from_inits(inits: pl.DataFrame) -> pl.DataFrame:
@@ -153,4 +111,4 @@ def _from_trees(frames: Frames) -> pl.DataFrame:
     by_device = told.height > 1 and (told["rank"] == told["device"]).all()
     if one_each and by_device and others["host"].n_unique() == 1:
         told = others.with_columns(pl.coalesce("rank", "device").alias("rank"))
-    return _claimed(told)
+    return tables.picked("ranks", told)

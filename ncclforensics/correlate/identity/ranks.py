@@ -23,6 +23,7 @@ from ncclforensics.correlate.identity import (
 )
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, needing
+from ncclforensics.model.plans import collected
 from ncclforensics.model.tables import CITE
 
 PARALLEL = "launchers.pdsh.exited"  # implies several nodes, even if one is seen
@@ -149,13 +150,13 @@ def _owners(claims: pl.DataFrame, key: list[str]) -> pl.DataFrame:
         )
         alone = pl.col("local_rank") <= 1
         one = ((pl.col("host") == 1) & alone) | pl.col("line")
-        owners = tables.collected(
+        owners = collected(
             whole.filter(one & (pl.col("ranks").list.len() == 1)).select(
                 "source", pl.col("ranks").list.first().alias("rank")
             )
         )
         return owners.join(_denied(claims, owners), on="source", how="anti")
-    return tables.collected(
+    return collected(
         known.lazy()
         .drop_nulls("rank")
         .group_by(key)

@@ -17,6 +17,7 @@ from ncclforensics.correlate.traces import call_summary, communicators
 from ncclforensics.model import tables
 from ncclforensics.model.errors import UsageError
 from ncclforensics.model.frames import Frames, needing
+from ncclforensics.model.plans import collected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -126,7 +127,7 @@ def numbered(frames: Frames) -> pl.DataFrame:
         pl.coalesce(found.field("2"), found.field("3"))
     )
     number = pl.coalesce(found.field("1"), file)
-    return tables.collected(
+    return collected(
         names.with_columns(number.alias("number"))
         .drop_nulls("number")
         .filter(~pl.col("number").str.contains(NO_NUMBER))

@@ -22,6 +22,11 @@ SUPPOSED = (
 )
 # a level in front that is not that of an error
 WARNED = r"^[^a-z]{0,40}\bWARN(?:ING)?\b"
+# a line that says that nothing of a kind failed
+NONE = (
+    r"(?i)\b(?:no|zero|0|without(?: any)?|not a single) (?:\w+ )?"
+    r"(?:failed|failures?|errors?|aborted|timed out|timeouts?)\b"
+)
 SERVES = "launchers.serving"
 BAD_LEVELS = ("E", "F", "ERROR", "FATAL", "CRITICAL", "C")
 QUOTED = 160  # characters of a line
@@ -44,7 +49,9 @@ def lines(frames: Frames) -> pl.DataFrame:
     claimed = nobodys & ~pl.col("text").str.contains(SUPPOSED)
     bad = pl.col("level").is_in(BAD_LEVELS).fill_null(False)
     by_words = (pl.col("message") == BY_WORDS) & pl.col("level").is_null()
-    by_words &= ~pl.col("text").str.contains(WARNED)
+    by_words &= ~pl.any_horizontal(
+        pl.col("text").str.contains(form) for form in (WARNED, NONE)
+    )
     told = told.filter(pl.when(of_person).then(claimed).otherwise(bad | by_words))
     known = job.ended_in_order(frames) or job.signs_of_failure(frames)
     if told.is_empty() or known:

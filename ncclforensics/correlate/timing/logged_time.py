@@ -32,7 +32,10 @@ DATA = (
     r"^(?:time_(?:metrics_)?)?data(?:_?load(?:er|ing)?)?(?:_?(?:time|wait))?$"
     r"|^batch_generator$"
 )
-COMPUTE = r"^(?:time_)?(?:fwd|forward|compute)(?:_(?:microstep|compute|time))?$"
+COMPUTE = (
+    r"^(?:time_)?(?:fwd|forward|compute|fwd_bwd|forward_backward)"
+    r"(?:_(?:microstep|compute|time))?$"
+)
 WHOLE = (
     r"^(?:time|total)$|^(?:train_)?(?:step|iter|iteration|batch|total|elapsed)_?time$"
     r"|^time_(?:metrics_)?(?:total|step|iter|iteration|end_to_end)(?:_time)?$"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.runs import job
+from ncclforensics.correlate.timing import dump_mtime
 from ncclforensics.correlate.traces import call_summary, process_stacks
 from ncclforensics.model.frames import remembered
 
@@ -116,10 +117,7 @@ def later(frames: Frames) -> pl.DataFrame:
     steps = dated(frames)
     if steps.is_empty():
         return steps
-    looks = process_stacks.looks(frames), call_summary.dumps(frames)
-    seen = pl.concat(look.select("source") for look in looks).unique()
-    taken = seen.join(frames["sources"].select("source", "modified"), on="source")
-    is_later = pl.col("t") > pl.lit(taken["modified"].max())
+    is_later = pl.col("t") > pl.lit(_last_look(frames))
     before = steps.filter(~is_later)
     found = steps.filter(is_later & (pl.col("step") > pl.lit(before["step"].max())))
     if found["step"].n_unique() < LEAST or before["step"].n_unique() < LEAST:
@@ -127,6 +125,31 @@ def later(frames: Frames) -> pl.DataFrame:
     starts = _starts_again(frames, before, found)
     went_on = _is_usual(before, found) if starts is None else not starts
     return found if went_on else found.clear()
+
+
+def just_before(frames: Frames) -> pl.DataFrame:
+    """Return the last step if stacks were taken no longer after it than is usual.
+
+    The job may have been between two steps: a pause as long as others proves no stop.
+    """
+    steps = dated(frames)
+    looks = process_stacks.looks(frames)
+    if steps.is_empty() or looks.is_empty():
+        return steps.clear()
+    last, pauses = steps["t"].max(), steps["t"].unique().sort().diff()
+    since = (pl.lit(_last_look(frames)) - pl.lit(last)).dt.total_milliseconds()
+    usual = int(str(pauses.dt.total_milliseconds().max() or 0))
+    clock = dump_mtime.CLOCK_MS
+    near = since.is_between(-clock, min(usual, dump_mtime.EARLY_MS))
+    return steps.filter(near & (pl.col("t") == last)).head(1)
+
+
+def _last_look(frames: Frames) -> object:
+    """Return when the last stack or dump was written, by its file; None if unknown."""
+    looks = process_stacks.looks(frames), call_summary.dumps(frames)
+    seen = pl.concat(look.select("source") for look in looks).unique()
+    taken = seen.join(frames["sources"].select("source", "modified"), on="source")
+    return taken["modified"].max()
 
 
 def _starts_again(

@@ -200,10 +200,7 @@ def _calls(
         .join(by_state, on="call", how="left", maintain_order="left")
         .with_columns(pl.col(STATES).fill_null([]))
     )
-    schema = tables.SCHEMAS["calls"]
-    return tables.conform(
-        "calls", found.select(c for c in found.columns if c in schema)
-    )
+    return tables.picked("calls", found)
 
 
 def _with_members(calls: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:

@@ -188,7 +188,7 @@ def is_changed_by(frames: Frames, said: pl.DataFrame) -> bool:
         for name in ("waited", "silent", "ended", "working")
     )
     over = last_words.over(more, frozenset(), epoch=True)
-    return not same or bool(over)
+    return not same or bool(over | last_words.odd(more))
 
 
 def _current(frames: Frames, frame: pl.DataFrame) -> pl.DataFrame:

@@ -257,8 +257,5 @@ def _event(frame: pl.DataFrame, message: Message) -> pl.DataFrame:
 
 
 def _conforming(name: str, parts: list[pl.DataFrame]) -> pl.DataFrame:
-    schema = SCHEMAS[name]
-    return pl.concat(
-        tables.conform(name, part[[c for c in part.columns if c in schema]])
-        for part in parts
-    ).sort("line", maintain_order=True)
+    told = pl.concat(tables.picked(name, part) for part in parts)
+    return told.sort("line", maintain_order=True)

@@ -12,12 +12,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.model.tables import GROUP, TIME, WHO, collected
+from ncclforensics.model.plans import collected
+from ncclforensics.model.tables import GROUP, TIME, WHO
 from ncclforensics.parsers.logs import (
+    filled,
     headers,
     json_records,
     prefix_habits,
@@ -25,9 +26,6 @@ from ncclforensics.parsers.logs import (
 )
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
 from ncclforensics.parsers.logs.lines import ANSI, FILE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 # a progress bar (tqdm) ends without a line break, so the next line stands behind it
 UNDER_BAR = r"(\d(?:it/s|s/it)[^\]\n]{0,300}\])(\[rank\d{1,9}\]: )"
@@ -87,9 +85,12 @@ DECORATIONS = {
     r"(?: (?:TP(?P<sglang_rank>\d{1,5})|(?:DP|PP)\d{1,5} TP\d{1,5})(?: EP\d{1,5})?)?"
     # Hydra: `[2026-11-20 10:00:00,123][train][INFO] - `
     r"(?:\]?(?: \|(?: [A-Z]+ +\|)? |[ :]|$)|\])",
-    # Python's logging with `[%m/%d %H:%M:%S]`; rich adds the year in two digits
-    "month_day": r"\[(?P<md>\d\d/\d\d)(?:/\d\d)? (?P<md_hms>\d\d:\d\d:\d\d)"
-    r"(?:[.,]\d{1,9})?\] ?",
+    # Python's logging with `[%m/%d %H:%M:%S]`, or without brackets; rich adds the year
+    # in two digits
+    "month_day": r"\[?(?P<md>\d\d/\d\d)(?:/\d\d)? (?P<md_hms>\d\d:\d\d:\d\d)"
+    r"(?:[.,]\d{1,9})?(?:\] ?| )",
+    # seconds since 1970, as `time.time()` and `journalctl -o short-unix` print them
+    "epoch": r"(?P<epoch_t>1[5-9]\d{8}\.\d{1,9}) ",
     # Hugging Face's examples: `04/22/2026 07:00:30 - INFO - __main__ - `
     "us": r"(?P<us_t>\d\d/\d\d/\d{4} \d\d:\d\d:\d\d) - ",
     # Kaggle: seconds since the notebook started, and the line number
@@ -110,13 +111,22 @@ LABELS = {
     "label_namespace": r'(?:^|[ ,])namespace="([^"]+)"',
     "label_container": r'(?:^|[ ,])container="([^"]+)"',
 }
-# how a program's own logging names the rank that writes: `[rank 3] `, `rank=3/8 `, also
-# behind a level, `error: `, or the place that loguru prints, `trainer:fit:231 - `
-_TAG = ascii_only(
+# how a program's own logging names the rank that writes: `[rank 3] `, `rank=3/8 `,
+# `[r3] `, `r3| `, `r3 it=5`, `rank 3: step 5`, also behind a level, `error: `, or the
+# place that loguru prints, `trainer:fit:231 - `. Behind a number and a colon, words
+# follow: `rank 3: 812 ms` is of a table.
+_BEFORE_TAG = (
     r"^(?:\d\d:\d\d:\d\d(?:[.,]\d{1,9})? )?"
     r"(?:(?:(?i:debug|info|warn|warning|error|critical)[: ] *)(?:[\w.]{1,80}: )?)?"
     r"(?:[\w.<>]{1,80}:[\w.<>]{1,80}:\d+ - )?"
-    r"(?:\[rank[ =]?|rank=)(\d{1,6})(?:/\d{1,6})?(?:[\] ,]|$)"
+)
+_TAGS = tuple(
+    ascii_only(_BEFORE_TAG + tag)
+    for tag in (
+        r"(?:\[rank[ =]?|rank=)(\d{1,6})(?:/\d{1,6})?(?:[\] ,]|$)",
+        r"(?:rank |\[[rR]|[rR])(\d{1,6})(?:: |\] |\| )[A-Za-z_]",
+        r"[rR](\d{1,6}) [a-z_]{2,20}(?:=| \d)",
+    )
 )
 # Ray prints equal lines of several workers once
 REPEATED = r" \[repeated \d+x across cluster\](?: \(Ray deduplicates logs [^\n]*)?$"
@@ -185,7 +195,7 @@ _SPEAKERS = (
 # the columns of complete times
 STAMPS = (
     *("head_t", "cri_t", "iso_t", "us_t", "sys_iso", "ctime"),
-    *("det_t", "mpi_t", "told_t"),
+    *("det_t", "mpi_t", "told_t", "epoch_t"),
 )
 # torch prints its rank before a message, not before each line of the message
 _LAUNCHERS = tuple(name for name in _SPEAKERS if name != "torch_rank")
@@ -290,8 +300,8 @@ def _peel(lines: pl.DataFrame) -> pl.DataFrame:
         peeled = peeled.with_columns(
             pl.when(listed).then(text).otherwise(text.str.replace(_DECORATION, "")),
             *(
-                pl.coalesce(said[name], _first(peeled, name)).alias(name)
-                for name in _printed(said)
+                pl.coalesce(said[name], filled.first(peeled, name)).alias(name)
+                for name in filled.printed(said)
             ),
             pl.coalesce("outer_rank", said["torch_rank"]).alias("outer_rank"),
             (pl.col("prefixes") + said["torch_rank"].is_not_null()).alias("prefixes"),
@@ -310,8 +320,8 @@ def _teed(segments: pl.DataFrame) -> pl.DataFrame:
     """
     if "torch_rank" not in segments.columns:
         return segments
-    own = _first(segments, "head_rank", "torch_rank")
-    both = (pl.col("prefixes") > 1) | _first(segments, "head_rank").is_not_null()
+    own = filled.first(segments, "head_rank", "torch_rank")
+    both = (pl.col("prefixes") > 1) | filled.first(segments, "head_rank").is_not_null()
     differ = (both & (own != pl.col("outer_rank"))).fill_null(False)
     if not segments.select(differ.any()).item():
         return segments
@@ -325,9 +335,10 @@ def _teed(segments: pl.DataFrame) -> pl.DataFrame:
 def _named(segments: pl.DataFrame) -> pl.DataFrame:
     """Map the captures of decorations and headers to the columns of `frame`."""
     ahead = pl.col("raw").str.strip_suffix(pl.col("text"))
+    tags = (pl.col("text").str.extract(tag) for tag in _TAGS)
     segments = _teed(
         segments.with_columns(
-            pl.col("text").str.extract(_TAG).alias("tag"),
+            pl.coalesce(tags).alias("tag"),
             *(
                 pl.col("labels").str.extract(label).alias(name)
                 for name, label in LABELS.items()
@@ -336,15 +347,15 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         )
     )
     # what no line has costs as much as what all have
-    printed = _printed(segments)
+    printed = filled.printed(segments)
     said = segments.select(*printed)
-    first = partial(_first, said)
+    first = partial(filled.first, said)
     namespace, container = (
         first(f"told_{part}", f"label_{part}").fill_null("")
         for part in ("namespace", "container")
     )
     who = {
-        column: first(*names) if column in _NAMES else _number(first(*names))
+        column: first(*names) if column in _NAMES else filled.number(first(*names))
         for column, names in TELLS.items()
     }
     pod = pl.concat_str(
@@ -358,7 +369,7 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         "pg": pl.col("pg"),
         "pg_id": pl.col("pg_id"),
         "pg_desc": pl.col("pg_desc"),
-        "group_rank": _number(first("pg_rank")),
+        "group_rank": filled.number(first("pg_rank")),
     }
     is_record = first("told_rank").is_not_null()
     tells = pl.any_horizontal(who[c].is_not_null() for c in ("rank", "host", "task"))
@@ -372,8 +383,8 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         "raw",
         pl.when(tells & is_ahead).then(ahead).alias("prefix"),
         "text",
-        _joined(said, _SPEAKERS).alias("speaker"),
-        _joined(said, _LAUNCHERS).alias("launcher"),
+        filled.joined(said, _SPEAKERS).alias("speaker"),
+        filled.joined(said, _LAUNCHERS).alias("launcher"),
         "header",
         is_record.alias("is_record"),
         # a shipper's level is its own; a program that tells its rank tells its level
@@ -383,26 +394,3 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         timestamps.absolute(*(c for c in STAMPS if c in printed)).alias("t"),
         (yearless if dated else pl.lit(None, TIME)).alias("yearless"),
     )
-
-
-def _printed(frame: pl.DataFrame) -> list[str]:
-    """Return the columns that are not null in all rows."""
-    return [c.name for c in frame.iter_columns() if c.null_count() < frame.height]
-
-
-def _first(frame: pl.DataFrame, *names: str) -> pl.Expr:
-    """Return what a line has of some captures, by the first; null without a column."""
-    known = [name for name in names if name in frame.columns]
-    return pl.coalesce(known) if known else pl.lit(None, pl.String)
-
-
-def _number(text: pl.Expr) -> pl.Expr:
-    return text.cast(pl.Int64, strict=False)
-
-
-def _joined(frame: pl.DataFrame, names: Iterable[str]) -> pl.Expr:
-    """Return the captures `names` that a line has, as one string."""
-    known = [name for name in names if name in frame.columns]
-    if not known:
-        return pl.lit("")
-    return pl.concat_str(known, separator="|", ignore_nulls=True)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.model.errors import UsageError
-from ncclforensics.model.tables import collected
+from ncclforensics.model.plans import collected
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
 from ncclforensics.parsers.logs.needles import finder
 

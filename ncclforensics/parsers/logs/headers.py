@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.model.tables import collected
+from ncclforensics.model.plans import collected
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
 
 if TYPE_CHECKING:

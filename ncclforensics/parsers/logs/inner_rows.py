@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.model.tables import SCHEMAS, collected
+from ncclforensics.model.plans import collected
+from ncclforensics.model.tables import SCHEMAS
 from ncclforensics.parsers import limits
 from ncclforensics.parsers.logs import captures
 from ncclforensics.parsers.logs.lines_below import under

@@ -55,7 +55,8 @@ OVER = (
 # ranks say this in health as well, but all of them
 EPOCH_OVER = (
     r"(?i)\bend of epoch\b"
-    r"|\bep(?:och)?[ =:]+\S+ (?:is |was )?(?:finished|done|complete|over\b|ended)"
+    r"|\b(?:ep(?:och)?[ =:]+\S+|e(?:p(?:och)?)?\d+) (?:is |was )?"
+    r"(?:finished|done|complete|over\b|ended)"
 )
 # tqdm's: its title, and how long it has been drawn
 BARS = r"^(.{0,80}?)\d{1,3}%\|.*\[(?:(\d{1,3}):)?(\d{1,2}):(\d\d)<"

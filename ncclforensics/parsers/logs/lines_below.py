@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.model.tables import collected
+from ncclforensics.model.plans import collected
 
 if TYPE_CHECKING:
     from ncclforensics.parsers.logs import framing

@@ -382,21 +382,17 @@ def placed(frames: Frames, sources: Sequence[Source]) -> Frames:
     def place(frame: pl.DataFrame) -> pl.DataFrame:
         if frame.is_empty():
             return frame
-        here: dict[str, pl.Expr | pl.Series]
-        if len(sources) == 1:
-            only = places.row(0, named=True).items()
-            here = {c: pl.lit(v, types[c]) for c, v in only if v is not None}
-        else:
-            rows = places[frame.select(pl.col("line").fill_null(0) // FILE)["line"]]
-            known = (c for c in rows.iter_columns() if c.null_count() < c.len())
-            here = {column.name: column for column in known}
-        if "host_alias" in frame.columns and "host" in here:
-            here["host_alias"] = here.pop("host")
+        here = places
+        if len(sources) > 1:
+            here = places[frame.select(pl.col("line").fill_null(0) // FILE)["line"]]
+        told = {c.name: c for c in here.iter_columns() if c.null_count() < c.len()}
+        if "host_alias" in frame.columns and "host" in told:
+            told["host_alias"] = told.pop("host")
         return frame.with_columns(
             *(pl.col(c) % FILE for c in NUMBERS if c in frame.columns),
             *(
-                pl.coalesce(c, value).alias(c)
-                for c, value in here.items()
+                pl.coalesce(c, pl.lit(value)).alias(c)
+                for c, value in told.items()
                 if c in frame.columns
             ),
         )

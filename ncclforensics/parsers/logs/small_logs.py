@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from ncclforensics.model.tables import collected
+from ncclforensics.model.plans import collected
 from ncclforensics.parsers import limits
 from ncclforensics.parsers.logs import (
     broken_lines,

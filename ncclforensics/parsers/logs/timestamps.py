@@ -25,15 +25,15 @@ _ISO = ascii_only(
 def absolute(*columns: str) -> pl.Expr:
     """Parse the first stamp of `columns` that has a full date, as TIME or null.
 
-    Accepts ISO 8601 with or without a zone, ctime's `Aug 10 15:36:05 2026`, and
-    `08/10/2026 15:36:05`. A stamp with a zone takes precedence over all stamps without
-    one. Without columns, all null.
+    Accepts ISO 8601 with or without a zone, ctime's `Aug 10 15:36:05 2026`,
+    `08/10/2026 15:36:05`, and seconds since 1970. A stamp with a zone takes precedence
+    over all stamps without one. Without columns, all null.
     """
     if not columns:
         return pl.lit(None, TIME)
     zoned = [_iso(_with_zone(pl.col(column))) for column in columns]
     bare = [
-        pl.coalesce(form(pl.col(column)) for form in (_iso, _ctime, _american))
+        pl.coalesce(form(pl.col(column)) for form in (_iso, _ctime, _american, _epoch))
         for column in columns
     ]
     return pl.coalesce(*zoned, *bare).cast(TIME)
@@ -88,6 +88,14 @@ def _american(stamp: pl.Expr) -> pl.Expr:
     sane = pl.when(stamp.str.contains(rf"/{_YEAR} ")).then(stamp)
     told = sane.str.to_datetime("%m/%d/%Y %H:%M:%S", time_unit="ns", strict=False)
     return told.dt.replace_time_zone("UTC")
+
+
+def _epoch(stamp: pl.Expr) -> pl.Expr:
+    sane = pl.when(stamp.str.contains(r"^1[5-9]\d{8}\.\d+$")).then(stamp)
+    micros = (sane.cast(pl.Float64, strict=False) * 1e6).round().cast(pl.Int64)
+    return (
+        pl.from_epoch(micros, "us").dt.cast_time_unit("ns").dt.replace_time_zone("UTC")
+    )
 
 
 def _single_spaced(stamp: pl.Expr) -> pl.Expr:

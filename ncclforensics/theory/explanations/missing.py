@@ -64,6 +64,7 @@ def _absent(case: Case, end: End, ranks: tuple[int, ...]) -> Story:
             *sides.blame(case, end, "missing-rank", ranks),
             *_hidden(case, ranks),
             ("ended", float(not case.ended.isdisjoint(ranks))),
+            ("said over", float({*ranks} <= case.over)),
         ),
     )
 

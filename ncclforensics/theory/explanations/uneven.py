@@ -27,8 +27,8 @@ AGAINST = {
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
-    """Blame sides that are in a call after the loop, or that exited normally."""
-    if end.kind == "absent" and {*end.ranks} <= case.ended:
+    """Blame sides in a call after the loop, or ranks that exited or said it is over."""
+    if end.kind == "absent" and {*end.ranks} <= case.ended | case.over:
         yield Story(
             "uneven-inputs",
             end.ranks,

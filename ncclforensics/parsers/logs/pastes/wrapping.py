@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from ncclforensics.model.tables import collected
+from ncclforensics.model.plans import collected
 from ncclforensics.parsers.logs import framing, grammar
 from ncclforensics.parsers.logs.pastes import seams
 from ncclforensics.parsers.logs.record_starts import BEGINS

@@ -1,0 +1,63 @@
+"""A table of ranks and hosts, with a line of column names: CSV, Markdown or aligned.
+
+    rank,local_rank,hostname        | Rank | Node    |        RANK   HOST      PID
+    19,3,gpu0003                    |   19 | gpu0003 |        19     gpu0003   4711
+
+Each column is found by its name. The table ends at the first line that does not fit.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ncclforensics.parsers.logs.message_parsers.limits import capped
+
+COLUMNS = ("on", "first", "turn")
+KINDS = {"first": "int", "turn": "int"}
+_NAMES = {
+    "first": re.compile(r"(?:global|world)?[_ -]?rank", re.IGNORECASE),
+    "on": re.compile(r"(?:host|node)(?:[_ -]?name)?|server|machine", re.IGNORECASE),
+    "turn": re.compile(r"local[_ -]?rank", re.IGNORECASE),
+}
+_RULE = re.compile(r"[\s|+:=-]*$")
+_HOST = re.compile(r"(?=[^\d]*[A-Za-z]|[\d.]+$)[A-Za-z0-9][\w.-]*")
+
+
+def parse(text: str) -> list[dict[str, object]]:
+    """Return one row per rank: its number `first`, its host `on`, and its `turn`.
+
+    `turn`, the local rank, is null without such a column. Without a column of ranks and
+    one of hosts there are no rows.
+    """
+    lines = capped(text).splitlines()
+    cut = next((c for c in "|,\t;" if lines and c in lines[0]), None)
+    places: dict[str, int] = {}
+    for at, name in enumerate(_cells(lines[0], cut) if lines else ()):
+        for column, shape in _NAMES.items():
+            if shape.fullmatch(name):
+                places.setdefault(column, at)
+    if not {"first", "on"} <= places.keys():
+        return []
+    rows: list[dict[str, object]] = []
+    for line in lines[1:]:
+        if _RULE.match(line) and line.strip():
+            continue
+        told = _cells(line, cut)
+        if max(places.values()) >= len(told):
+            break
+        named = {column: told[at] for column, at in places.items()}
+        turn = named.get("turn", "")
+        if not named["first"].isdecimal() or not _HOST.fullmatch(named["on"]):
+            break
+        rows.append(
+            {
+                "on": named["on"],
+                "first": int(named["first"][:9]),
+                "turn": int(turn[:9]) if turn.isdecimal() else None,
+            }
+        )
+    return rows
+
+
+def _cells(line: str, cut: str | None) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split(cut)]
