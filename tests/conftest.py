@@ -20,6 +20,7 @@ os.environ["XDG_CACHE_HOME"] = os.devnull
 import pytest
 from hypothesis import settings
 
+import known_jobs
 from known_jobs import known
 from site_fakes import fakes  # noqa: F401
 
@@ -53,6 +54,14 @@ def _as_taken():
             seconds = datetime.fromisoformat(time).timestamp()
             for dump in (file.parent / "evidence" / folder).iterdir():
                 os.utime(dump, (seconds, seconds))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _known_to_all_workers(tmp_path_factory):
+    """Let the workers of one run share the analyses of `known_jobs`."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        known_jobs.shared = tmp_path_factory.getbasetemp().parent / "known_jobs"
+        known_jobs.shared.mkdir(exist_ok=True)
 
 
 @pytest.fixture

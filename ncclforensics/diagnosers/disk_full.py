@@ -71,6 +71,8 @@ SHARED = ["message", "text", "t", "rank", "host", "source", "line", "path"]
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the host whose disk is full, and the ranks that could not write."""
+    if not frames.tells((PYTHON, *OTHERS, EVICTED)):
+        return
     lines = pl.concat([_raised(frames), _printed(frames), _evicted(frames)])
     lines = lines.filter(~pl.col("text").str.contains(f"{IN_MEMORY}|{NOT_A_DISK}"))
     if lines.is_empty():

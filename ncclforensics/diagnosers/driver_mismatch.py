@@ -79,6 +79,8 @@ REMEDY = (
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the hosts whose driver does not fit, or is missing."""
     lines = frames.message(*MESSAGES)
+    if lines.is_empty():
+        return
     lines = lines.filter(
         pl.col("text").str.contains(SAYS)
         & ~pl.col("text").str.contains(WARNS)

@@ -120,7 +120,10 @@ def _multicast(frames: Frames) -> pl.DataFrame:
 
     NCCL has other ways to use NVLink. If it fell back to one, the job went on.
     """
-    lines = frames.message(*NVLS).filter(pl.col("level").ne_missing("INFO"))
+    lines = frames.message(*NVLS)
+    if lines.is_empty():
+        return lines
+    lines = lines.filter(pl.col("level").ne_missing("INFO"))
     steps = frames.message(*job.STEPS).group_by("source")
     last = steps.agg(pl.col("line").max().alias("_step"))
     told = lines.join(last, on="source", how="left", maintain_order="left")

@@ -67,6 +67,8 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the first rank that ran out of GPU memory."""
+    if not frames.tells((*cuda_errors.ERRORS, *MESSAGES, REFUSED)):
+        return
     told = frames.message(*cuda_errors.ERRORS).filter(
         pl.col("level").ne_missing("INFO")
     )

@@ -78,6 +78,7 @@ CALLS = (
     *("nccl.ib.call_failed", "nccl.ib.call_failed.early"),
     "rdma.ucx.call_failed",
 )
+TRANSFERS = (*COMPLETION, *CONNECT, *CALLS, *FABRIC)
 LINK = ("kernel.nic_link",)
 RECOVERED = ("nccl.ib.port_recovered",)
 FLUSH = 5
@@ -112,6 +113,9 @@ FAILURE = {
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the host that reports its own device, else the one most pairs share."""
+    if not frames.tells((*OWN, *OF_KERNEL, *LINK, *TRANSFERS)):
+        yield from _shown(frames)
+        return
     own = _own(frames)
     failed = _failed(frames)
     if own.is_empty() and failed.is_empty():
@@ -215,7 +219,7 @@ def _own(frames: Frames) -> pl.DataFrame:
 
 def _failed(frames: Frames) -> pl.DataFrame:
     """Return the failed transfers and connections, with `peer_host` and `status`."""
-    lines = frames.message(*COMPLETION, *CONNECT, *CALLS, *FABRIC)
+    lines = frames.message(*TRANSFERS)
     lines = with_nulls(lines, FAILURE)
     # MPI aborts for many reasons, and its rank only reports what the network did
     of_mpi = pl.col("message") == "launchers.mpi.abort"

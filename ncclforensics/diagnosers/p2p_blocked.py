@@ -62,6 +62,8 @@ SHARED = ["text", "t", "rank", "host", "source", "line"]
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the hosts on which GPUs cannot reach each other."""
+    if not frames.tells((*cuda_errors.ERRORS, *DISABLED, ACS)):
+        return
     refused = frames.message(*cuda_errors.ERRORS).filter(
         pl.col("text").str.contains(SAYS)
     )

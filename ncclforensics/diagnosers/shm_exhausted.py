@@ -60,6 +60,7 @@ ALLOCATES = ("posix_fallocate", "fallocate", "ftruncate")
 TORCH = ("python.shm_failed",)
 LOADER = ("python.dataloader.bus_error", "python.dataloader.killed")
 # reasons for a failed segment that have nothing to do with its size
+RAISED = ("python.os_error", "python.traceback")
 OTHER = r"(?i)no such file|permission denied|too many open files|file exists"
 FULL = r"(?i)no space left|cannot allocate memory"
 SHARING = r"multiprocessing/|/reductions\.py$"
@@ -68,6 +69,8 @@ SHARED = ["text", "t", "rank", "host", "pid", "source", "line"]
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the hosts whose shared memory is too small."""
+    if not frames.tells((*SEGMENTS, *SYSTEM, *LOADER, *TORCH, *RAISED)):
+        return
     lines = pl.concat([_segments(frames), _torch(frames), _os_errors(frames)])
     if lines.is_empty():
         return

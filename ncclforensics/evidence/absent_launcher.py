@@ -14,6 +14,7 @@ from ncclforensics.correlate.exits import exit_records
 from ncclforensics.correlate.runs.job import STEPS
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import Finding
+from ncclforensics.model.tables import without_rows
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -43,6 +44,8 @@ def lines(frames: Frames, told: pl.DataFrame) -> pl.DataFrame:
 
 def hosts_without(frames: Frames) -> pl.DataFrame:
     """Return `source _host` of srun's tasks whose program their node did not find."""
+    if not frames.tells([NOT_FOUND]):
+        return without_rows({"source": pl.String(), "_host": pl.String()})
     said = frames.message(NOT_FOUND).filter(OF_DAEMON).select("source").unique()
     if said.is_empty():
         return said.with_columns(_host=pl.lit("")).clear()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -13,6 +14,7 @@ from ncclforensics.correlate.traces import code_places
 from ncclforensics.model import folding
 from ncclforensics.model.findings import Cite, Collective
 from ncclforensics.model.frames import needing
+from ncclforensics.model.plans import collected
 from ncclforensics.model.words import name_group
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 NOBODY = "a process"  # of which neither rank nor group is known
 MAX_CITES = 6  # per claim; the rest is counted in its explanation
+FEW = 256  # values that are told apart here faster than by polars
 
 
 def sentence(*parts: str | pl.Expr) -> pl.Expr:
@@ -39,8 +42,9 @@ def cites(frame: pl.DataFrame, limit: int = MAX_CITES) -> tuple[Cite, ...]:
     Every source is cited once before any is cited twice, and each text once per source:
     NCCL repeats some errors a thousand times.
     """
-    places = (
-        frame.select("source", "line", "text")
+    places = collected(
+        frame.lazy()
+        .select("source", "line", "text")
         .unique(["source", "text"], keep="first", maintain_order=True)
         .with_columns(pl.int_range(pl.len()).over("source").alias("turn"))
         .sort("turn", "source", "line", maintain_order=True)
@@ -54,12 +58,17 @@ def cites(frame: pl.DataFrame, limit: int = MAX_CITES) -> tuple[Cite, ...]:
 
 def numbers(column: pl.Series) -> tuple[int, ...]:
     """Return the distinct integers of a column, sorted, without nulls."""
-    return tuple(sorted(int(v) for v in column.unique() if v is not None))
+    return tuple(sorted(int(v) for v in _distinct(column)))
 
 
 def strings(column: pl.Series) -> tuple[str, ...]:
     """Return the distinct strings of a column, sorted, without nulls."""
-    return tuple(sorted(str(v) for v in column.unique() if v is not None))
+    return tuple(sorted(str(v) for v in _distinct(column)))
+
+
+def _distinct(column: pl.Series) -> set[Any]:
+    """Return the distinct values of a column, without null."""
+    return {*(column if column.len() < FEW else column.unique())} - {None}
 
 
 def hosts(column: pl.Series) -> tuple[str, ...]:
@@ -67,7 +76,7 @@ def hosts(column: pl.Series) -> tuple[str, ...]:
 
     Every machine is called so by itself: such a name tells nobody where to look.
     """
-    return strings(column.filter(~column.str.contains(NOWHERE)))
+    return tuple(host for host in strings(column) if not re.search(NOWHERE, host))
 
 
 def host_of_file(frames: Frames, lines: pl.DataFrame) -> tuple[str, ...]:

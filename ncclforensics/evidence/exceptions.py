@@ -198,11 +198,12 @@ def _under_frame(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
 def _headless(frames: Frames) -> pl.DataFrame:
     """Return the exceptions of ranks with no traceback of their own above them."""
     key = ["source", "rank"]
+    alone = frames.message(*HEADLESS)
+    if alone.is_empty():
+        return alone
     heads = frames.message("python.traceback").group_by(key)
     first = heads.agg(pl.col("line").min().alias("head"))
-    lines = frames.message(*HEADLESS).join(
-        first, on=key, how="left", maintain_order="left"
-    )
+    lines = alone.join(first, on=key, how="left", maintain_order="left")
     return lines.filter((pl.col("line") < pl.col("head")).fill_null(True)).drop("head")
 
 

@@ -85,11 +85,10 @@ def slurm_time(lines: pl.DataFrame) -> pl.DataFrame:
 
 def after_stop(frames: Frames, rows: pl.DataFrame) -> pl.Series:
     """Return for each row, by its `source` and `line`, whether it follows a stop."""
-    first = (
-        frames.message(*STOPS)
-        .group_by("source")
-        .agg(pl.col("line").min().alias("stopped"))
-    )
+    stops = frames.message(*STOPS)
+    if stops.is_empty():
+        return pl.Series("line", [False]).new_from_index(0, rows.height)
+    first = stops.group_by("source").agg(pl.col("line").min().alias("stopped"))
     joined = rows.select("source", "line").join(
         first, on="source", how="left", maintain_order="left"
     )

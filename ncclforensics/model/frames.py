@@ -78,9 +78,9 @@ class Frames:
 
     def tells(self, needs: Iterable[str]) -> bool:
         """Whether a frame of this name has rows, or a message id has it as prefix."""
-        return any(
-            self.has(need) or any(found.startswith(need) for found in self.messages)
-            for need in needs
+        asked = tuple(needs)
+        return any(map(self.has, asked)) or any(
+            found.startswith(asked) for found in self.messages
         )
 
     @property

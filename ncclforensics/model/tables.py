@@ -317,7 +317,7 @@ SCHEMAS |= INNER
 def picked(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     """Return what a frame has of the columns of schema `name`, conformed to it."""
     own = [column for column in frame.columns if column in SCHEMAS[name]]
-    return conform(name, frame.select(own))
+    return conform(name, frame[own]) if frame.height else empty(name)
 
 
 def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from ncclforensics.model.plans import collected
+
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
@@ -44,7 +46,8 @@ def facts(frames: Frames) -> dict[str, dict[str, Any]]:
     ]
     told = (
         pl.concat([calls, *others])
-        .join(who, on="rank", how="left", suffix="_known")
+        .lazy()
+        .join(who.lazy(), on="rank", how="left", suffix="_known")
         .group_by("source")
         .agg(
             pl.col("rank").drop_nulls().unique().sort().alias("ranks"),
@@ -56,6 +59,7 @@ def facts(frames: Frames) -> dict[str, dict[str, Any]]:
     program = pl.col("message").str.split(".").list.first()
     said = (
         frames["events"]
+        .lazy()
         .select("source", program.replace_strict(DIALECTS, default=None).alias("name"))
         .drop_nulls()
         .group_by("source", "name")
@@ -64,5 +68,5 @@ def facts(frames: Frames) -> dict[str, dict[str, Any]]:
         .group_by("source", maintain_order=True)
         .agg(pl.col("name").head(MOST_DIALECTS).alias("dialects"))
     )
-    both = told.join(said, on="source", how="left")
+    both = collected(told.join(said, on="source", how="left"))
     return {row["source"]: row for row in both.iter_rows(named=True)}

@@ -152,13 +152,13 @@ def _motion(frames: Frames) -> Iterator[Fact]:
         why = f"{count(moved.height, 'rank')} moved on between two snapshots"
         yield Fact(LOOKS, "yes", why, _cite(moved, pl.col("what")))
     calls = call_summary.outline(frames)
-    fresh = _fresh(frames, calls)
+    fresh = _fresh(frames, calls) if calls.height else calls
     if fresh.height:
         why = "calls still finished within 0.1 s before the dumps were taken"
         yield Fact("fresh", "yes", why, _cite(fresh))
     ages = dump_mtime.ages(frames["held"], calls, frames["sources"])
-    passed = _passed(frames, calls)
-    if _are_many(passed, frames) and not _stood_since(ages, passed):
+    passed = _passed(frames, calls) if calls.height else calls
+    if passed.height and _are_many(passed, frames) and not _stood_since(ages, passed):
         why = f"{count(passed.height, 'rank')} moved on while the dumps were taken"
         yield Fact("passed", "yes", why, _cite(passed))
     if dump_mtime.are_early(ages):
@@ -186,7 +186,8 @@ def _motion(frames: Frames) -> Iterator[Fact]:
 
 def _looks(frames: Frames) -> pl.DataFrame:
     """Return the pairs of looks at one rank that show whether it moved."""
-    return frames["looks"].drop_nulls(["rank", "moved"])
+    looks = frames["looks"]
+    return looks.drop_nulls(["rank", "moved"]) if looks.height else looks
 
 
 def _fresh(frames: Frames, calls: pl.DataFrame) -> pl.DataFrame:

@@ -47,6 +47,8 @@ def of(frames: Frames, ranked: Ranked) -> Course:
 
 def _held(frames: Frames, verdict: Finding | None) -> Seen | None:
     """Return how many ranks wait for the culprits, directly or through others."""
+    if frames["calls"].is_empty():
+        return None
     ranks = [] if verdict is None else list(verdict.ranks)
     held = wait_graph.behind(wait_graph.graph(frames["calls"]), ranks)
     calls = frames["calls"].filter(
@@ -189,6 +191,8 @@ def _folded(kinds: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, str]]:
 
 def _ended(frames: Frames, culprits: list[int]) -> tuple[Seen, ...]:
     """Count how the other processes ended, by exit code."""
+    if not frames.has("exits"):
+        return ()
     ended = frames["exits"].filter(
         (pl.col("code") != 0)
         & pl.col("rank").is_not_null()

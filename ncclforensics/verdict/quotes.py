@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.model.findings import Cite
+from ncclforensics.model.plans import collected
 from ncclforensics.model.tables import CITE
 
 if TYPE_CHECKING:
@@ -44,14 +45,17 @@ def counting_entries(frames: Frames) -> frozenset[str]:
 
 
 def _swaps(frames: Frames, cites: set[Cite]) -> dict[Cite, Cite]:
+    if not cites:
+        return {}
     places = sorted({(cite.source, cite.line) for cite in cites})
     asked = pl.DataFrame(places, CITE, orient="row")
     heads = frames.quoted(HEADED).join(asked, on=[*CITE], how="semi")
     moved = {(s, n): Cite(s, at, said) for s, n, at, said in heads.iter_rows()}
-    lines = (
+    lines = collected(
         frames["events"]
+        .lazy()
         .select("source", "line", "message", "text")
-        .join(asked, on=[*CITE], how="semi")
+        .join(asked.lazy(), on=[*CITE], how="semi")
         .sort("source", "line", "message")
     )
     said: dict[tuple[str, int], list[str]] = {}
@@ -76,10 +80,10 @@ def _prefixed(frames: Frames, quotes: Mapping[Cite, Cite]) -> dict[Cite, Cite]:
     told = pl.any_horizontal(pl.col("rank", "host").is_not_null())
     named = frames["sources"].filter(told).select("source")
     asked = sorted({(cite.source, cite.line, cite.text) for cite in quotes.values()})
-    lines = (
-        pl.DataFrame(asked, {**CITE, "text": pl.String()}, orient="row")
-        .join(named, on="source", how="anti")
-        .join(frames["events"].drop_nulls("prefix"), on=[*CITE, "text"])
+    lines = collected(
+        pl.LazyFrame(asked, {**CITE, "text": pl.String()}, orient="row")
+        .join(named.lazy(), on="source", how="anti")
+        .join(frames["events"].lazy().drop_nulls("prefix"), on=[*CITE, "text"])
         .select(*CITE, "text", "prefix")
     )
     ahead = {tuple(place): head for *place, head in lines.iter_rows()}

@@ -69,7 +69,7 @@ def capped(frames: Frames, said: Iterable[Statement]) -> Iterator[Statement]:
 
 def _places(frames: Frames, which: pl.Expr) -> set[Place]:
     lines = frames["events"].filter(which)
-    return {*lines.select("source", "line").iter_rows()}
+    return {*zip(lines["source"], lines["line"], strict=True)}
 
 
 def _words(frames: Frames, places: set[Place]) -> str:

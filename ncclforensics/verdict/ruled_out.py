@@ -17,7 +17,8 @@ from ncclforensics.correlate.traces import call_summary
 from ncclforensics.evidence import common, kernel_log
 from ncclforensics.model.findings import Cite, Finding, NotChecked, RuledOut
 from ncclforensics.model.folding import count
-from ncclforensics.model.tables import TIME
+from ncclforensics.model.plans import collected
+from ncclforensics.model.tables import TIME, without_rows
 from ncclforensics.model.words import lasted
 from ncclforensics.theory import call_signatures
 from ncclforensics.verdict import checklist
@@ -40,6 +41,9 @@ BROKE = r"^nccl\.(?:ib|socket|net|bootstrap|ras)\."
 MOST_CITES = 3
 RECORD = "export TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
 TELL = "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV   # on all ranks"
+
+
+SHORT = {"source": pl.String(), "ends_at": TIME, "before": pl.Duration("ns")}
 
 
 def asked(frames: Frames, told: Sequence[Statement]) -> Iterator[Statement]:
@@ -68,23 +72,27 @@ def _kernel_logs(frames: Frames) -> pl.DataFrame:
 
     Logs of machines that were booted after the failure are left out.
     """
-    events = frames["events"]
+    events = frames["events"].lazy()
     # kernel lines quoted by Kubernetes or by a rank are not the kernel's log
-    others = events.filter(~pl.col("message").str.contains(MACHINE))["source"].unique()
-    kernel = events.filter(
-        pl.col("message").str.starts_with("kernel.")
-        & ~pl.col("source").is_in(others.implode())
-        & ~pl.col("source").str.contains(QUOTES)
+    others = events.filter(~pl.col("message").str.contains(MACHINE)).select("source")
+    kernel = collected(
+        events.filter(
+            pl.col("message").str.starts_with("kernel.")
+            & ~pl.col("source").str.contains(QUOTES)
+        ).join(others.unique(), on="source", how="anti", maintain_order="left")
     )
     named = pl.col("source").str.contains(KERNEL_LOG) & (pl.col("kind") == "log")
     later = _begins_after(frames)
     named &= ~pl.col("source").is_in(later.implode())
     kernel = kernel.join(later.to_frame(), on="source", how="anti")
     hosts = kernel.group_by("source").agg(pl.col("host").drop_nulls().first())
-    return (
+    return collected(
         frames["sources"]
+        .lazy()
         .filter(named | pl.col("source").is_in(kernel["source"].unique().implode()))
-        .join(hosts, on="source", how="left", suffix="_told", maintain_order="left")
+        .join(
+            hosts.lazy(), on="source", how="left", suffix="_told", maintain_order="left"
+        )
         .select("source", pl.coalesce("host", "host_told").alias("host"), "lines")
         .sort("source")
     )
@@ -107,8 +115,10 @@ def _short(frames: Frames) -> pl.DataFrame:
     `before` is the time between the last line and the failure. A healthy kernel may
     print nothing for hours, but such a log cannot show what came later.
     """
-    job = kernel_log.span(frames)
     ends = frames["events"].filter(pl.col("message") == LOG_ENDS)
+    if ends.is_empty():
+        return without_rows(SHORT)
+    job = kernel_log.span(frames)
     clock = "t" if job is None else job.clock
     told = ends.drop_nulls(clock).group_by("source").agg(pl.col(clock).max())
     onset = pl.lit(None if job is None else job.onset).cast(TIME)
@@ -126,7 +136,7 @@ def _in_kernel(
 
     If there is only one host, a log without a host belongs to it.
     """
-    reach = logs.filter(pl.col("before").is_null())
+    reach = logs.filter(pl.col("before").is_null()) if logs.height else logs
     alone = len(hosts) < 2
     lacking = _without(reach, hosts) if not (alone and reach.height) else []
     if reach.height and not lacking:
@@ -138,7 +148,7 @@ def _in_kernel(
         return RuledOut(slug, f"no {what} in the kernel log{where}", cites)
     host = common.named(lacking) if lacking else "the job's hosts"
     name = lacking[0] if len(lacking) == 1 else "$(hostname)"
-    early = logs.drop_nulls("before").sort("ends_at")
+    early = logs.drop_nulls("before").sort("ends_at") if logs.height else logs
     none_at_all = _without(logs, hosts) if not (alone and logs.height) else []
     missing = f"no kernel log of {common.named(none_at_all) if none_at_all else host}"
     if early.height and not none_at_all:
@@ -154,7 +164,7 @@ def _in_kernel(
 
 def _without(logs: pl.DataFrame, hosts: Sequence[str]) -> list[str]:
     """Return the hosts without any of these logs."""
-    covered = {str(host).partition(".")[0] for host in logs["host"].drop_nulls()}
+    covered = {str(host).partition(".")[0] for host in {*logs["host"]} - {None}}
     return [host for host in hosts if host.partition(".")[0] not in covered]
 
 

@@ -81,10 +81,13 @@ def left_out(frames: Frames) -> pl.DataFrame:
     Only of an agent that ended one process which its table does not list, where one of
     its ranks is missing there.
     """
+    known_crews = crews(frames)
+    if not known_crews:
+        return tables.empty("ranks")
     listed = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
     told = frames.message(*exit_records.TOLD_TO_END)
     found = []
-    for crew in crews(frames):
+    for crew in known_crews:
         mine = listed.filter(source=crew.source)
         hosts = mine["host"].drop_nulls().unique()
         known = mine["pid"].drop_nulls().implode()

@@ -91,6 +91,8 @@ def of_ranks(frames: Frames, deaths: pl.DataFrame) -> pl.DataFrame:
 
 def without_strangers(frames: Frames) -> Frames:
     """Drop the deaths in the kernel's log that are of no rank; see `of_ranks`."""
+    if not frames.tells((FAULT, *KILLS)):
+        return frames
     told = frames.message(FAULT, *KILLS).select(*CITE).unique()
     deaths = frames["exits"].join(told, on=[*CITE], how="semi")
     theirs = deaths.join(of_ranks(frames, deaths), on=[*CITE], how="anti")

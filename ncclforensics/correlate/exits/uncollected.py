@@ -19,10 +19,10 @@ STATUS = "c10d.watchdog.status"
 def unheard(frames: Frames) -> list[int]:
     """Return the sorted ranks without a stderr file, if others have their own."""
     own = frames["sources"].filter(pl.col("stream") == "stderr")
-    local = own["local_rank"].drop_nulls().implode()
-    ranks = own["rank"].drop_nulls().implode()
     if own.is_empty():
         return []
+    local = own["local_rank"].drop_nulls().implode()
+    ranks = own["rank"].drop_nulls().implode()
     heard = pl.col("local_rank").is_in(local) | pl.col("rank").is_in(ranks)
     # a rank without a local rank is left out: its own file cannot be identified
     return sorted(frames["ranks"].filter(~heard)["rank"].drop_nulls())

@@ -33,6 +33,8 @@ def seated(
     lists, `members` holds only the ranks seen in it. That stays so if the ranks of the
     groups with its description do not fit one stride.
     """
+    if positions.is_empty():
+        return members
     told = (
         positions.drop_nulls(["group", "rank", "group_rank"])
         .filter(_is_named() & pl.col("group").str.ends_with(UNLISTED))

@@ -17,7 +17,7 @@ def as_global(frames: Frames) -> Frames:
     messages = dict(frames.messages)
     tables = dict(frames.tables)
     default = (pl.col("pg_desc") == "default_pg") | (pl.col("pg_id") == "0")
-    listed = _listed(frames)
+    listed = _listed(frames) if frames.has("groups") else frames["groups"]
     for held in (tables, messages):
         for name, frame in held.items():
             if "group_rank" not in frame.columns or not frame["rank"].null_count():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.identity import addresses, node_folders, placements
+from ncclforensics.model.plans import collected
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -163,6 +164,8 @@ def _as_printed(frames: Frames, named: pl.DataFrame) -> pl.DataFrame:
     Theirs is its name, that of the path an alias. A file in which agents of several
     hosts print is of no host.
     """
+    if named.is_empty():
+        return named
     agents = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
     printed = agents.drop_nulls("host").group_by("source").agg(pl.col("host").unique())
     told = named.join(printed, on="source", how="left", maintain_order="left")
@@ -208,8 +211,8 @@ def _short(frames: Frames) -> Frames:
     if known.is_empty():
         return frames
     bare, whole = pl.col("bare"), pl.col("long")
-    names = (
-        pl.DataFrame({"long": known, "bare": known.str.split(".")})
+    names = collected(
+        pl.LazyFrame({"long": known, "bare": known.str.split(".")})
         .explode("bare")
         .filter(bare.is_in(known.implode()) & bare.str.contains(r"[A-Za-z]"))
         .filter(bare != whole)

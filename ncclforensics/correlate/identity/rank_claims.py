@@ -75,8 +75,8 @@ def _from_inits(inits: pl.DataFrame) -> pl.DataFrame:
 def _inspected(frames: Frames) -> pl.DataFrame:
     """Return one line of NCCL's Inspector a communicator, as a line of its set-up."""
     lines = frames.message("inspector.completed")
-    if "group_rank" not in lines.columns:
-        return lines.head(0)
+    if "group_rank" not in lines.columns or lines.is_empty():
+        return lines.clear()
     one = ["host", "pid", "pg"]
     return lines.unique(one, keep="first", maintain_order=True).select(
         pl.exclude("bus_id"),

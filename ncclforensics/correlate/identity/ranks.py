@@ -23,6 +23,7 @@ from ncclforensics.correlate.identity import (
 )
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, needing
+from ncclforensics.model.plans import collected
 from ncclforensics.model.tables import CITE
 
 PARALLEL = "launchers.pdsh.exited"  # implies several nodes, even if one is seen
@@ -137,20 +138,27 @@ def _owners(claims: pl.DataFrame, key: list[str]) -> pl.DataFrame:
     if known.is_empty():
         return known.select(*key, "rank")
     if key == ["source"]:
-        whole = known.group_by("source").agg(
-            pl.col("rank").drop_nulls().unique().alias("ranks"),
-            pl.struct("host", "pid").filter(pl.col("pid").is_not_null()).n_unique(),
-            (pl.col("line").is_null() & pl.col("local_rank").is_not_null()).any(),
-            pl.col("local_rank").drop_nulls().n_unique(),
+        whole = (
+            known.lazy()
+            .group_by("source")
+            .agg(
+                pl.col("rank").drop_nulls().unique().alias("ranks"),
+                pl.struct("host", "pid").filter(pl.col("pid").is_not_null()).n_unique(),
+                (pl.col("line").is_null() & pl.col("local_rank").is_not_null()).any(),
+                pl.col("local_rank").drop_nulls().n_unique(),
+            )
         )
         alone = pl.col("local_rank") <= 1
         one = ((pl.col("host") == 1) & alone) | pl.col("line")
-        owners = whole.filter(one & (pl.col("ranks").list.len() == 1)).select(
-            "source", pl.col("ranks").list.first().alias("rank")
+        owners = collected(
+            whole.filter(one & (pl.col("ranks").list.len() == 1)).select(
+                "source", pl.col("ranks").list.first().alias("rank")
+            )
         )
         return owners.join(_denied(claims, owners), on="source", how="anti")
-    return (
-        known.drop_nulls("rank")
+    return collected(
+        known.lazy()
+        .drop_nulls("rank")
         .group_by(key)
         .agg(pl.col("rank").unique().alias("ranks"))
         .filter(pl.col("ranks").list.len() == 1)

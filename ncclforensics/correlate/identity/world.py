@@ -65,6 +65,7 @@ def is_everyone(frames: Frames, some: Collection[int]) -> bool:
     return len(some) > 1 and ranks(frames) <= {*some}
 
 
+@remembered
 def said(frames: Frames) -> pl.DataFrame:
     """Return the lines in which ranks print their number (`told`) and the `world_size`.
 

@@ -17,6 +17,7 @@ from ncclforensics.correlate.traces import call_summary, communicators
 from ncclforensics.model import tables
 from ncclforensics.model.errors import UsageError
 from ncclforensics.model.frames import Frames, needing
+from ncclforensics.model.plans import collected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -118,7 +119,7 @@ def find(frames: Frames, part: str) -> tuple[str | None, int | None]:
 
 def numbered(frames: Frames) -> pl.DataFrame:
     """Return `source job name`: the job number in a file's path, if it has one."""
-    names = frames["sources"].select("source").unique(maintain_order=True)
+    names = frames["sources"].lazy().select("source").unique(maintain_order=True)
     name = pl.col("source")
     found = name.str.extract_groups(NUMBER).struct
     # the number in such a file's name is a process or a host
@@ -126,7 +127,7 @@ def numbered(frames: Frames) -> pl.DataFrame:
         pl.coalesce(found.field("2"), found.field("3"))
     )
     number = pl.coalesce(found.field("1"), file)
-    return (
+    return collected(
         names.with_columns(number.alias("number"))
         .drop_nulls("number")
         .filter(~pl.col("number").str.contains(NO_NUMBER))
@@ -191,6 +192,8 @@ def _launches(frames: Frames) -> pl.DataFrame:
         & (pl.col("attempt") == 0)
         & pl.col("local_rank").is_not_null()
     )
+    if own.is_empty():
+        return tables.without_rows(PART)
     key = pl.col("source").str.extract(r"^(.*)/attempt_0/")
     heard = frames["events"].select("source", "rank").drop_nulls().unique()
     ranks = heard.filter(pl.len().over("source") == 1)
@@ -213,6 +216,7 @@ def _agents(frames: Frames) -> pl.DataFrame:
     return told.drop("pid") if found.height else told.drop("pid").clear()
 
 
+@needing("outline", "collectives", otherwise=PART)
 def _dumps(frames: Frames) -> pl.DataFrame:
     """Return `key source rank`: dumps, if two of a rank date one call differently.
 

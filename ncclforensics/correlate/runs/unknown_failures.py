@@ -42,6 +42,8 @@ def lines(frames: Frames) -> pl.DataFrame:
     it as well. Where known lines tell of a failure, these add nothing.
     """
     told = frames.message(BY_WORDS, OF_PERSON, *BY_LEVEL)
+    if told.is_empty():
+        return told
     of_person = pl.col("message") == OF_PERSON
     nobodys = pl.all_horizontal(pl.col("level", "rank", "t").is_null())
     claimed = nobodys & ~pl.col("text").str.contains(SUPPOSED)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics.correlate.timing.late_arrivals import timeout
+from ncclforensics.model.frames import once_if_empty
 
 # time from a timeout until all ranks have written their dumps
 WRITES_MS = 120_000
@@ -22,6 +23,7 @@ EARLY_MS = 60_000
 EARLY = 1 / 10
 
 
+@once_if_empty(decided_by=2)
 def ages(
     held: pl.DataFrame, outline: pl.DataFrame, sources: pl.DataFrame
 ) -> pl.DataFrame:

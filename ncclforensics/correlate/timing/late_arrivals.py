@@ -19,6 +19,7 @@ NEARLY = 0.9  # share of a timeout; clock skew may account for the rest
 GROUP = ("pg", "pg_desc")
 
 
+@once_if_empty()
 def overdue(held: pl.DataFrame, outline: pl.DataFrame) -> pl.Series:
     """Return the ranks that had been in a call for longer than its timeout.
 

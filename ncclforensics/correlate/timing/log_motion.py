@@ -33,6 +33,8 @@ def stacks(frames: Frames) -> pl.DataFrame:
     alone may be that of another host's process.
     """
     looked = process_stacks.looks(frames)
+    if looked.is_empty():
+        return pl.DataFrame()
     innermost = looked.sort("depth").unique(LOOK, keep="first")
     known = innermost.filter(
         pl.col("rank").is_not_null() | pl.col("host").is_not_null()

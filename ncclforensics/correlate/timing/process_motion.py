@@ -150,7 +150,7 @@ def standing(frames: Frames) -> int:
     Between two looks; in a job that works, somebody runs.
     """
     looks = frames["looks"]
-    if looks["moved"].any():
+    if looks.is_empty() or looks["moved"].any():
         return 0
     same = pl.col("moved").eq_missing(False)
     stood = looks.group_by("kind").agg(same.all(), pl.len())

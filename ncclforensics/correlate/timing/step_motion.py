@@ -95,6 +95,8 @@ def gone_on(frames: Frames) -> frozenset[int]:
 
     A rank that waits logs none: its dump shows a moment of a job that ran.
     """
+    if not frames.has("held"):
+        return frozenset()
     held = frames["held"].filter(pl.col("choice") == 0).drop_nulls(["rank", "t"])
     steps = dated(frames).drop_nulls("rank")
     if held.is_empty() or steps.is_empty():

@@ -10,12 +10,13 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics.model import tables
-from ncclforensics.model.frames import Frames
+from ncclforensics.model.frames import Frames, remembered
 from ncclforensics.model.tables import done
 
 EXTREME = tuple(c for c in tables.OWN if c not in ("stack", "line"))
 
 
+@remembered
 def dumps(frames: Frames) -> pl.DataFrame:
     """Return the rows of `sources` that are Flight Recorder dumps, of any kind."""
     is_dump = pl.col("kind").str.starts_with("flight_recorder")
@@ -45,6 +46,8 @@ def emptied(frames: Frames) -> pl.Series:
 
     Such a rank waits in one of them; which one is lost.
     """
+    if dumps(frames).is_empty():
+        return frames["positions"]["rank"].clear()
     open_ = frames["positions"].filter(
         pl.col("source").is_in(dumps(frames)["source"].implode())
         & (pl.col("last_enqueued") > pl.col("last_completed"))

@@ -23,6 +23,8 @@ def settled(
     `held` shows which ranks are held in several calls alike, `messages` those that
     timed out in messages as well. A call that is left without waiting ranks is dropped.
     """
+    if calls.is_empty():
+        return calls
     first = held.filter(pl.col("choice") == 0)["rank"]
     both = pl.concat([first, messages["rank"].unique().drop_nulls()])
     several = {*both.filter(both.is_duplicated())}

@@ -106,6 +106,8 @@ def joined(calls: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
 
 def _placed(calls: pl.DataFrame, standings: pl.DataFrame) -> frozenset[int]:
     """Return the ranks that calls with members place, and those in a named group."""
+    if calls.is_empty() and standings.is_empty():
+        return frozenset()
     whole = calls.filter(pl.col("members").list.len().fill_null(0) > 0)
     lists = [whole[c].explode() for c in LISTS]
     told = (pl.col("pg").fill_null("") != "") & pl.col("waits_in").is_not_null()
@@ -174,6 +176,8 @@ def _held_elsewhere(
     Of an operation of another kind: a rank that is in one of the same may have joined
     the others. Ranks with dumps are left to their dumps, where those record the call.
     """
+    if sites.is_empty():
+        return
     shown = pl.col("was_looked_at") & ~pl.col("rank").is_in(list(dumped))
     shown |= pl.col("op") == code_places.UNRECORDED
     looked = sites.filter(pl.col("waits") & shown).drop_nulls("op")

@@ -35,6 +35,8 @@ def added(
     own evidence would show the message, else `unseen`. `messages` are rows of
     `positions` with `group`; ranks with a dump are left to it.
     """
+    if messages.is_empty():
+        return calls
     dumped = standings.filter(pl.col("place").is_not_null())["rank"]
     of_dumps = pl.col("rank").is_in(dumped.implode())
     told = messages.drop_nulls("group").filter(~of_dumps)

@@ -26,6 +26,8 @@ def calls(heard: Heard, groups: pl.DataFrame) -> Iterator[dict[str, Any]]:
     The stage at its other end is `absent` where it is known to stand elsewhere, also in
     another message. Of a message that both stages are in, neither waits for the other.
     """
+    if heard.sites.is_empty():
+        return
     at = heard.sites.filter("waits").drop_nulls("toward").unique("rank").sort("rank")
     at = at.filter(~pl.col("rank").is_in(heard.numbers["rank"].implode()))
     if not (apart := _distance(heard, at, groups)):

@@ -16,10 +16,18 @@ from ncclforensics.correlate.traces import call_summary
 from ncclforensics.correlate.traces.progress import KEY, ROOTED
 from ncclforensics.model import tables
 from ncclforensics.model.frames import once_if_empty
-from ncclforensics.model.tables import FAILING
+from ncclforensics.model.tables import FAILING, TIME, without_rows
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
+
+EVIDENCE = {
+    "rank": pl.Int64(),
+    "whole": pl.Boolean(),
+    "since": TIME,
+    **dict.fromkeys(("is_sparse", "is_stale", "is_older"), pl.Boolean()),
+    **dict.fromkeys(("is_blind", "is_gloo"), pl.Boolean()),
+}
 
 
 def failed(frames: Frames) -> pl.Series:
@@ -37,7 +45,10 @@ def failed_last(frames: Frames, collectives: pl.DataFrame) -> pl.Series:
 
     The last entry of a dump that is cut is not the last call of its rank.
     """
-    torn = call_summary.dumps(frames).filter("cut")["rank"].drop_nulls()
+    dumps = call_summary.dumps(frames)
+    if dumps.is_empty() and collectives.is_empty():
+        return failed(frames)
+    torn = dumps.filter("cut")["rank"].drop_nulls()
     whole = collectives.filter(~pl.col("rank").is_in(torn.implode()))
     # one that sends messages, which Gloo does not record, may have failed in one
     told = failed(frames)
@@ -117,7 +128,10 @@ def evidence(
     On an `is_gloo` rank a call that ended may have failed. `made`, `standings` and
     `positions` have `group`.
     """
-    dumps = call_summary.dumps(frames).filter(pl.col("bytes") > 0)
+    dumps = call_summary.dumps(frames)
+    if dumps.is_empty() and made.is_empty() and not frames.has("positions"):
+        return without_rows(EVIDENCE)
+    dumps = dumps.filter(pl.col("bytes") > 0)
     seen = pl.concat(
         [dumps["rank"], frames["positions"]["rank"], made["rank"]]
     ).drop_nulls()

@@ -305,6 +305,8 @@ def _aborted(frames: Frames, own: pl.DataFrame) -> pl.DataFrame:
     Their watchdogs ended them too, and their last lines are lost. If an agent was
     faster with one of those, how a rank ended tells nothing of its wait.
     """
+    if own.is_empty():
+        return own.select(LINE)
     ends = exit_records.ended(frames).drop_nulls("rank").filter(pl.col("code") != 0)
     timed_out = pl.col("rank").is_in(own["rank"].implode())
     theirs = ends.filter(timed_out)["code"] == -signal.SIGABRT
@@ -338,6 +340,8 @@ def _is_emptied(frames: Frames) -> pl.Expr:
     Then its text was lost: a rank that did not fail would have printed as much. What
     stands in or below the first trouble of a file is no start.
     """
+    if not frames["sources"]["kind"].eq("empty").any():
+        return pl.lit(False)
     events = frames["events"]
     bad = events.filter(pl.col("role").is_in(FAILING)).select(*CITE)
     heads = frames.message("python.traceback").select(*CITE)

@@ -38,6 +38,8 @@ class Graph:
 
 def graph(calls: pl.DataFrame) -> Graph:
     """Return the wait-for graph of the `calls` frame."""
+    if calls.is_empty():
+        return Graph({}, {}, {}, {}, frozenset(), frozenset())
     waiters: dict[int, list[int]] = {}
     why: dict[int, dict[int, str]] = {}
     calls_of: dict[int, list[int]] = defaultdict(list)

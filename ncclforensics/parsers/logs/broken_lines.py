@@ -66,5 +66,7 @@ def joined(lines: pl.DataFrame) -> pl.DataFrame:
 
 def pieces(raw: pl.Series) -> pl.Series:
     """Return which are docker's JSON, CRI, or JSON to be unwrapped first, Boolean."""
+    if raw.is_empty():
+        return pl.Series(dtype=pl.Boolean)
     marked = raw.str.starts_with(DOCKER) | raw.str.contains(_CRI)
     return marked | (raw.str.contains(RECORD) & raw.str.contains_any(UNSEARCHABLE))

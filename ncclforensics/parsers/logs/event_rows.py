@@ -48,7 +48,7 @@ def recognise(
     draw from `room`; when it is exhausted, a note says so.
     """
     mine = pl.int_range(pl.len()) < own
-    kept = grammar.has_needle("raw", messages)
+    kept = grammar.has_needle("raw", messages, lines)
     if "told_rank" in lines.columns:  # the needle was in the record around the line
         kept |= pl.col("told_rank").is_not_null()
     return taken(framing.Lines(lines), mine & kept, messages, room or Room())
@@ -196,7 +196,7 @@ def _with_wrapped(
     place = ["line", "part"]
     telling = {message.id for message in specific}
     taken = [frame.select(place) for i, frame in found.items() if i in telling]
-    open_ends = segments.filter(grammar.has_needle("raw", specific))
+    open_ends = segments.filter(grammar.has_needle("raw", specific, segments))
     if taken:
         open_ends = open_ends.join(pl.concat(taken), on=place, how="anti")
     if not open_ends.height:
@@ -244,13 +244,16 @@ def _event(frame: pl.DataFrame, message: Message) -> pl.DataFrame:
     Such a line is not a sign of failure, so its role becomes "neutral".
     """
     events = SCHEMAS["events"]
-    cites = [pl.lit(None, pl.String).alias("source"), pl.col("line")]
     captures = [c for c in frame.columns if c not in events and c not in FRAMING]
     probe = (pl.col("header") == "nccl") & (pl.col("level") == "INFO")
     role = pl.when(probe).then(pl.lit("neutral")).otherwise(pl.lit(message.role))
-    return frame.with_columns(
-        pl.lit(message.id).alias("message"), role.alias("role")
-    ).select(*(c for c in events if c not in CITE), *captures, *cites)
+    own = {
+        "message": pl.lit(message.id),
+        "role": role,
+        "source": pl.lit(None, pl.String),
+    }
+    ordered = (*(c for c in events if c not in CITE), *captures, *CITE)
+    return frame.select(own[c].alias(c) if c in own else c for c in ordered)
 
 
 def _conforming(name: str, parts: list[pl.DataFrame]) -> pl.DataFrame:

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import polars as pl
 
-from ncclforensics.model.tables import GROUP, WHO
+from ncclforensics.model.plans import collected
+from ncclforensics.model.tables import GROUP, TIME, WHO
 from ncclforensics.parsers.logs import (
+    filled,
     headers,
     json_records,
     prefix_habits,
@@ -190,7 +192,6 @@ _SPEAKERS = (
     "service",
     "task",
 )
-_UNSAID = [pl.lit(None, pl.String).alias(name) for name in (*_SAYS, "outer_rank")]
 # the columns of complete times
 STAMPS = (
     *("head_t", "cri_t", "iso_t", "us_t", "sys_iso", "ctime"),
@@ -213,7 +214,7 @@ def frame(lines: pl.DataFrame) -> pl.DataFrame:
     bare = prefix_habits.rewritten(lines)
     told = [c for c in json_records.COLUMNS if c in bare.columns]
     bare = bare.select("line", pl.col("raw").fill_null(""), *told)
-    bare = json_records.unwrapped(bare).with_columns(
+    pieces = (
         pl.col("raw")
         .str.replace_all(ANSI, "")
         .str.replace_all(UNDER_BAR, "$1\r$2")
@@ -221,20 +222,33 @@ def frame(lines: pl.DataFrame) -> pl.DataFrame:
         .str.split("\r")
     )
     whole = pl.col("raw").fill_null("").str.strip_suffix("```")
-    bare = bare.explode("raw").with_columns(whole.str.replace(EMPHASIS, "$1"))
-    peeled = _peel(bare.filter(pl.col("raw") != "")).with_columns(
-        pl.col("text").str.replace(EMPHASIS, "$1")
+    bare = collected(
+        json_records.unwrapped(bare)
+        .lazy()
+        .with_columns(pieces)
+        .explode("raw")
+        .with_columns(whole.str.replace(EMPHASIS, "$1"))
+        .filter(pl.col("raw") != "")
     )
+    peeled = _peel(bare).with_columns(pl.col("text").str.replace(EMPHASIS, "$1"))
     text = pl.col("text")
-    # most headers begin a line, and part nothing: counting takes a third of replacing
-    begins = text.str.contains(f"^{headers.ANY}")
-    inside = text.str.count_matches(headers.ANY) > begins.cast(pl.UInt32)
-    cut = pl.when(inside).then(text).str.replace_all(headers.ANY, CUT + "$0")
-    split = peeled.with_columns(pl.coalesce(cut, text).str.split(CUT)).explode("text")
+    held = headers.held(peeled["text"])
+    if headers.are_any(held):
+        # most headers begin a line, and part nothing: counting is faster than replacing
+        begins = text.str.contains(f"^{headers.ANY}")
+        inside = text.str.count_matches(headers.ANY) > begins.cast(pl.UInt32)
+        cut = pl.when(inside).then(text).str.replace_all(headers.ANY, CUT + "$0")
+        text = pl.coalesce(cut, text)
     line = pl.col("line")  # ranks tell places faster than a window does
     part = line.rank("ordinal").cast(pl.Int64) - line.rank("min")
-    segments = split.filter(pl.col("text") != "").with_columns(part.alias("part"))
-    return _named(headers.take(segments))
+    segments = collected(
+        peeled.lazy()
+        .with_columns(text.str.split(CUT))
+        .explode("text")
+        .filter(pl.col("text") != "")
+        .with_columns(part.alias("part"))
+    )
+    return _named(headers.take(segments, held))
 
 
 @dataclass(slots=True)
@@ -265,10 +279,13 @@ def _nothing() -> pl.DataFrame:
 
 
 def _peel(lines: pl.DataFrame) -> pl.DataFrame:
-    """Strip up to MAX_DECORATIONS decorations from the start of each line."""
+    """Strip up to MAX_DECORATIONS decorations from the start of each line.
+
+    Adds a column for each of their captures that some line has.
+    """
     peeled = lines.with_columns(
         pl.col("raw").alias("text"),
-        *_UNSAID,
+        pl.lit(None, pl.String).alias("outer_rank"),
         pl.lit(0).alias("prefixes"),
     )
     for _ in range(MAX_DECORATIONS):
@@ -283,14 +300,13 @@ def _peel(lines: pl.DataFrame) -> pl.DataFrame:
         peeled = peeled.with_columns(
             pl.when(listed).then(text).otherwise(text.str.replace(_DECORATION, "")),
             *(
-                pl.coalesce(said[name], pl.col(name)).alias(name)
-                for name in _SAYS
-                if said[name].null_count() < said.height
+                pl.coalesce(said[name], filled.first(peeled, name)).alias(name)
+                for name in filled.printed(said)
             ),
             pl.coalesce("outer_rank", said["torch_rank"]).alias("outer_rank"),
             (pl.col("prefixes") + said["torch_rank"].is_not_null()).alias("prefixes"),
         )
-    if peeled["ray_pid"].null_count() < peeled.height:
+    if "ray_pid" in peeled.columns:
         peeled = peeled.with_columns(pl.col("text").str.replace(REPEATED, ""))
     return peeled
 
@@ -302,11 +318,13 @@ def _teed(segments: pl.DataFrame) -> pl.DataFrame:
     in front of each line. A file with lines like `[rank0]:[rank16]:` is such a file:
     its outer prefix is `teed_rank`, and no rank.
     """
-    own = pl.coalesce("head_rank", "torch_rank")
-    both = (pl.col("prefixes") > 1) | pl.col("head_rank").is_not_null()
+    if "torch_rank" not in segments.columns:
+        return segments
+    own = filled.first(segments, "head_rank", "torch_rank")
+    both = (pl.col("prefixes") > 1) | filled.first(segments, "head_rank").is_not_null()
     differ = (both & (own != pl.col("outer_rank"))).fill_null(False)
     if not segments.select(differ.any()).item():
-        return segments.with_columns(pl.lit(None, pl.String).alias("teed_rank"))
+        return segments
     teed = differ.any().over(pl.col("line") // FILE)
     return segments.with_columns(
         pl.when(teed).then("outer_rank").alias("teed_rank"),
@@ -316,61 +334,63 @@ def _teed(segments: pl.DataFrame) -> pl.DataFrame:
 
 def _named(segments: pl.DataFrame) -> pl.DataFrame:
     """Map the captures of decorations and headers to the columns of `frame`."""
-
-    def number(*names: str) -> pl.Expr:
-        return pl.coalesce(names).cast(pl.Int64, strict=False)
-
-    def printed(name: str) -> bool:
-        """Whether any line has it: what none has costs as much as what all have."""
-        return segments[name].null_count() < segments.height
-
     ahead = pl.col("raw").str.strip_suffix(pl.col("text"))
     tags = (pl.col("text").str.extract(tag) for tag in _TAGS)
-    segments = segments.with_columns(pl.coalesce(tags).alias("tag"))
-    segments = _teed(segments)
+    segments = _teed(
+        segments.with_columns(
+            pl.coalesce(tags).alias("tag"),
+            *(
+                pl.col("labels").str.extract(label).alias(name)
+                for name, label in LABELS.items()
+                if "labels" in segments.columns
+            ),
+        )
+    )
+    # what no line has costs as much as what all have
+    printed = filled.printed(segments)
+    said = segments.select(*printed)
+    first = partial(filled.first, said)
+    namespace, container = (
+        first(f"told_{part}", f"label_{part}").fill_null("")
+        for part in ("namespace", "container")
+    )
     who = {
-        column: pl.coalesce(names) if column in _NAMES else number(*names)
+        column: first(*names) if column in _NAMES else filled.number(first(*names))
         for column, names in TELLS.items()
     }
-    who |= {
-        "in_pod": pl.concat_str(
-            pl.coalesce("told_namespace", "label_namespace").fill_null(""),
-            pl.coalesce("pod", "told_pod", "label_pod"),
-            pl.coalesce("container", "told_container", "label_container").fill_null(""),
-            separator="/",
-        ),
-        "attempt": pl.lit(None, pl.Int64),
-    }
+    pod = pl.concat_str(
+        namespace,
+        first("pod", "told_pod", "label_pod"),
+        pl.coalesce(first("container"), container),
+        separator="/",
+    )
+    who |= {"in_pod": pod, "attempt": pl.lit(None, pl.Int64)}
     group = {
         "pg": pl.col("pg"),
         "pg_id": pl.col("pg_id"),
         "pg_desc": pl.col("pg_desc"),
-        "group_rank": number("pg_rank"),
+        "group_rank": filled.number(first("pg_rank")),
     }
-    is_record = pl.col("told_rank").is_not_null()
+    is_record = first("told_rank").is_not_null()
     tells = pl.any_horizontal(who[c].is_not_null() for c in ("rank", "host", "task"))
     is_ahead = (ahead != pl.col("raw")) & ahead.str.len_bytes().is_between(1, AHEAD)
-    labels = pl.col("labels")
-    segments = segments.with_columns(
-        (labels.str.extract(label) if printed("labels") else labels).alias(name)
-        for name, label in LABELS.items()
-    )
+    dated = "sys_t" in printed or not {"head_hms", "md_hms"}.isdisjoint(printed)
+    month_day, hms = first("head_md", "md"), first("head_hms", "md_hms")
+    yearless = timestamps.yearless(month_day, hms, first("sys_t"))
     return segments.select(
         "line",
         "part",
         "raw",
         pl.when(tells & is_ahead).then(ahead).alias("prefix"),
         "text",
-        pl.concat_str(_SPEAKERS, separator="|", ignore_nulls=True).alias("speaker"),
-        pl.concat_str(_LAUNCHERS, separator="|", ignore_nulls=True).alias("launcher"),
+        filled.joined(said, _SPEAKERS).alias("speaker"),
+        filled.joined(said, _LAUNCHERS).alias("launcher"),
         "header",
         is_record.alias("is_record"),
         # a shipper's level is its own; a program that tells its rank tells its level
-        pl.coalesce("level", pl.when(is_record).then("told_level")).alias("level"),
+        pl.coalesce("level", pl.when(is_record).then(first("told_level"))),
         *(who[name].alias(name) for name in WHO),
         *(group[name].alias(name) for name in GROUP),
-        timestamps.absolute(*filter(printed, STAMPS)).alias("t"),
-        timestamps.yearless(
-            pl.coalesce("head_md", "md"), pl.coalesce("head_hms", "md_hms"), "sys_t"
-        ).alias("yearless"),
+        timestamps.absolute(*(c for c in STAMPS if c in printed)).alias("t"),
+        (yearless if dated else pl.lit(None, TIME)).alias("yearless"),
     )

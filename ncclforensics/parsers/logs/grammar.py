@@ -12,17 +12,21 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from ncclforensics.model.errors import UsageError
+from ncclforensics.model.plans import collected
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
+from ncclforensics.parsers.logs.needles import finder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from ncclforensics.parsers.logs.needles import Finder
 
 ROLES = ("culprit", "victim", "either", "agent", "neutral")
 KINDS = ("int", "rank", "str", "float", "hex", "bool")
@@ -31,9 +35,11 @@ _START = re.compile(r"(?<![\[\\])\^")  # of a line, in a pattern
 BEHIND = r"""(?:^|[\s:>|\])}"'`=-])"""  # what a message may follow
 RECORD = '"rank":'  # stands for the keys of a record that tell its rank
 CUT_OFF = ".cut"  # messages that take a line whose end is lost
+FEW_LINES = 512  # lines that are looked through faster than a search is prepared
+SETS = 32  # sets of messages of which the needles are kept
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Message:
     """One message of one program.
 
@@ -158,15 +164,55 @@ def _message(table: dict[str, Any], program: str, file: Path) -> Message:
         raise UsageError(f"{file.name}: {name}: {error}") from error
 
 
-def has_needle(column: str, messages: Iterable[Message]) -> pl.Expr:
-    """Return an expression: whether `column` holds a needle of any of `messages`."""
-    sought = needles(messages)
+def has_needle(
+    column: str, messages: Iterable[Message], among: pl.DataFrame | None = None
+) -> pl.Expr:
+    """Return an expression: whether `column` holds a needle of any of `messages`.
+
+    If it is asked of no other lines than those `among`, preparing it takes less time.
+    """
+    sought = needles(messages) if among is None else occurring(among[column], messages)
     return pl.col(column).str.contains_any(sought) if sought else pl.lit(False)
+
+
+def occurring(lines: pl.Series, messages: Iterable[Message]) -> list[str]:
+    """Return the needles of `messages` that may be in one of some lines, sorted."""
+    messages = tuple(messages)
+    sought = _holders(messages)
+    if lines.len() > FEW_LINES:
+        return [*sought]
+    shipped, search = _shipped()
+    held = search.present("\n".join([RECORD, *lines.drop_nulls()]).encode())
+    known = {shipped[number] for number in held}
+    return sorted(known.intersection(sought) | _unshipped(messages))
+
+
+@cache
+def _shipped() -> tuple[Sequence[str], Finder]:
+    """Return the needles of all shipped messages, and their search."""
+    known = needles(load())
+    return known, finder(known)
+
+
+@lru_cache(SETS)
+def _unshipped(messages: tuple[Message, ...]) -> frozenset[str]:
+    """Return the needles of messages that are not shipped: no search is for them."""
+    return frozenset(needles(messages)).difference(_shipped()[0])
 
 
 def needles(messages: Iterable[Message]) -> list[str]:
     """Return the distinct needles of `messages`, sorted."""
-    return sorted({needle for message in messages for needle in message.needles})
+    return [*_holders(tuple(messages))]
+
+
+@lru_cache(SETS)
+def _holders(messages: tuple[Message, ...]) -> Mapping[str, Sequence[int]]:
+    """Return for each needle, sorted, the places in `messages` of those with it."""
+    found: dict[str, list[int]] = {}
+    for place, message in enumerate(messages):
+        for needle in message.needles:
+            found.setdefault(needle, []).append(place)
+    return dict(sorted(found.items()))
 
 
 def match(lines: pl.DataFrame, messages: Sequence[Message]) -> dict[str, pl.DataFrame]:
@@ -177,36 +223,44 @@ def match(lines: pl.DataFrame, messages: Sequence[Message]) -> dict[str, pl.Data
     Returns, for each message id with at least one line, a frame with the columns of
     `lines` and the captures. A non-null capture replaces the column of the same name.
     """
-    hits = (
-        lines.select(
+    sought = occurring(lines["raw"], messages)
+    if not sought:
+        return {}
+    hits = collected(
+        lines.lazy()
+        .select(
             pl.int_range(pl.len()).alias("row"),
             pl.when("is_record")
             .then(pl.col("raw") + RECORD)
             .otherwise("raw")
-            .str.extract_many(needles(messages), overlapping=True)
+            .str.extract_many(sought, overlapping=True)
             .list.unique()
             .alias("needle"),
         )
         .explode("needle")
         .drop_nulls()
     )
+    # in the order of the lines, each of them once
     rows_of = {
-        str(key[0]): part["row"].sort()
+        str(key[0]): part["row"]
         for key, part in hits.partition_by("needle", as_dict=True).items()
     }
+    holders = _holders(tuple(messages))
+    places = sorted({place for needle in rows_of for place in holders[needle]})
+    met = [messages[place] for place in places]
     found: dict[str, pl.DataFrame] = {}
     taken: list[pl.Series] = []
-    for message in sorted(messages, key=lambda m: m.fallback):
+    for message in sorted(met, key=lambda m: m.fallback):
         held = [rows_of[needle] for needle in message.needles if needle in rows_of]
-        if not held:
-            continue
         rows = held[0] if len(held) == 1 else pl.concat(held).unique().sort()
         if message.fallback and taken:
             rows = rows.filter(~rows.is_in(pl.concat(taken).implode()))
-        captured = _capture(lines[rows].with_columns(rows.alias("_row")), message)
+        mine = lines[rows]
+        mine.insert_column(mine.width, rows.alias("_row"))
+        captured = _capture(mine, message)
         if captured.height:
-            taken.append(captured["_row"])
-            found[message.id] = captured.drop("_row")
+            taken.append(captured.drop_in_place("_row"))
+            found[message.id] = captured
     return found
 
 
@@ -217,10 +271,11 @@ def _capture(lines: pl.DataFrame, message: Message) -> pl.DataFrame:
     if not message.columns or not matching.height:
         return matching
     groups = pl.col("text").str.extract_groups(message.regex)
-    captured = matching.with_columns(groups.alias("_groups"))
-    return captured.with_columns(
+    captured = matching.with_columns(groups.alias("_groups")).with_columns(
         _kept(name, kind, matching) for name, kind in message.columns.items()
-    ).drop("_groups")
+    )
+    captured.drop_in_place("_groups")
+    return captured
 
 
 def _kept(name: str, kind: str, lines: pl.DataFrame) -> pl.Expr:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.model.plans import collected
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
 # `[2026-06-23 15:45:07] gpu0001:420:437 [5] transport/nvls.cc:379 (f) NCCL WARN …`;
 # only CALL lines lack the device; otherwise a clock time would match host:pid:tid.
@@ -102,47 +103,74 @@ _GROUP_TOLD = ascii_only(
     rf"^\s*(?:what\(\):\s+)?(?:[\w.]+(?:Error|Exception): )?{_GROUP}"
 )
 _RANK_PREFIX = ascii_only(r"^\[Rank (?P<said_rank>\d{1,9})\]:? ")
+# what some line has to hold for a form, and for a prefix behind a header
+_PREFIXED = {"group": ["[PG "], "rank": ["[Rank "]}
+_HOLD = {
+    "nccl": ["NCCL "],
+    "c10": [".cpp:", ".h:", ".hpp:", ".cu:", ".cuh:"],
+    "python": [".py:", "torch."],
+    "level": [*_LEVELS, "Last NCCL warning(error)"],
+    **_PREFIXED,
+}
 
 
-def take(segments: pl.DataFrame) -> pl.DataFrame:
-    """Strip the header from `text` of each segment.
+def held(text: pl.Series) -> list[str]:
+    """Return which forms of a header, and of a prefix behind it, a line may have."""
+    return _holding(text, _HOLD)
+
+
+def are_any(forms: Sequence[str]) -> bool:
+    """Whether one of some forms is that of a whole header, which may part a line."""
+    return not _AT_START.keys().isdisjoint(forms)
+
+
+def _holding(text: pl.Series, literals: Mapping[str, list[str]]) -> list[str]:
+    """Return the names of those `literals` of which a line holds one."""
+    column = pl.col("text").str
+    told = text.alias("text").to_frame()
+    is_held = told.select(
+        column.contains_any(some).any().alias(name) for name, some in literals.items()
+    )
+    return [name for name, so in zip(literals, is_held.row(0), strict=True) if so]
+
+
+def take(segments: pl.DataFrame, forms: Sequence[str]) -> pl.DataFrame:
+    """Strip the header from `text` of each segment; it may be of the `forms` of `held`.
 
     Adds `header`, `level`, `head_t`, `head_md` (c10 and Python: month and day in 3 or 4
     digits), `head_hms`, `head_host`, `head_pid`, `head_dev`, `head_rank`, and the group
     prefix's `pg_id`, `pg`, `pg_desc`, `pg_rank`; all String, null if not printed.
     """
     text = pl.col("text")
+    at_start = {name: form for name, form in _AT_START.items() if name in forms}
     said = segments.select(
-        *(text.str.extract_groups(form).alias(n) for n, form in _AT_START.items())
-    )
-    named = {n: said[n].struct.unnest() for n in _AT_START}
+        text.str.extract_groups(form).alias(name) for name, form in at_start.items()
+    ).unnest(*at_start)
 
-    def of(name: str, key: str) -> pl.Series:
-        return named[name][key]
+    def of(*keys: str) -> pl.Expr:
+        """Return the first of some captures; null without a form that has them."""
+        known = [said[key] for key in keys if key in said.columns]
+        return pl.coalesce(known) if known else pl.lit(None, pl.String)
 
-    python_levels = ("py_level", "old_level", "bare_level")
-    python = pl.coalesce(*(of("python", key) for key in python_levels))
-    level = pl.coalesce(of("nccl", "nccl_level"), of("c10", "c10_level"), python)
+    python = of("py_level", "old_level", "bare_level")
+    level = pl.coalesce(of("nccl_level"), of("c10_level"), python)
     bare = segments.select(pl.when(level.is_null()).then(text).alias("text"))
     rest = {
         form: bare.select(text.str.extract_groups(form).alias("rest")).unnest("rest")
-        for form, held in _REST.items()
-        if bare["text"].str.contains_any(held).any()
+        for form in (_holding(bare["text"], _REST) if "level" in forms else ())
     }
 
     def nccl(key: str) -> pl.Expr:
         """Coalesce a capture over those of NCCL's forms that have it."""
-        forms = [
-            form for form in (named["nccl"], *rest.values()) if key in form.columns
-        ]
-        return pl.coalesce(form[key] for form in forms)
+        forms = [form[key] for form in (said, *rest.values()) if key in form.columns]
+        return pl.coalesce(forms) if forms else pl.lit(None, pl.String)
 
     quoted = nccl("nccl_level").is_not_null() & level.is_null()
-    taken = segments.with_columns(
+    taken = segments.lazy().with_columns(
         quoted.alias("quoted"),
-        pl.when(of("nccl", "nccl_level").is_not_null())
+        pl.when(of("nccl_level").is_not_null())
         .then(pl.lit("nccl"))
-        .when(of("c10", "c10_level").is_not_null())
+        .when(of("c10_level").is_not_null())
         .then(pl.lit("c10"))
         .when(python.is_not_null())
         .then(pl.lit("python"))
@@ -152,24 +180,25 @@ def take(segments: pl.DataFrame) -> pl.DataFrame:
         pl.coalesce(level, nccl("nccl_level").replace("warning", "WARN")).alias(
             "level"
         ),
-        pl.coalesce(of("nccl", "nccl_t"), of("python", "old_t")).alias("head_t"),
-        pl.coalesce(of("c10", "c10_md"), of("python", "py_md")).alias("head_md"),
-        pl.coalesce(of("c10", "c10_hms"), of("python", "py_hms")).alias("head_hms"),
+        of("nccl_t", "old_t").alias("head_t"),
+        of("c10_md", "py_md").alias("head_md"),
+        of("c10_hms", "py_hms").alias("head_hms"),
         nccl("nccl_host").alias("head_host"),
         # a pid has at most 7 digits; a longer number is a thread ident
-        pl.coalesce(
-            nccl("nccl_pid"), of("python", "py_pid").str.extract(r"^(\d{1,7})$")
-        ).alias("head_pid"),
+        pl.coalesce(nccl("nccl_pid"), of("py_pid").str.extract(r"^(\d{1,7})$")).alias(
+            "head_pid"
+        ),
         nccl("nccl_dev").alias("head_dev"),
-        pl.coalesce(of("c10", "c10_rank"), of("python", "py_rank")).alias("head_rank"),
+        of("c10_rank", "py_rank").alias("head_rank"),
     )
-    return _take_group(taken.with_columns(_without_header(rest)).drop("quoted"))
+    bared = taken.with_columns(_without_header(at_start.values(), rest)).drop("quoted")
+    return _take_group(collected(bared), forms)
 
 
-def _without_header(rest: Iterable[str]) -> pl.Expr:
+def _without_header(at_start: Iterable[str], rest: Iterable[str]) -> pl.Expr:
     text = pl.col("text")
     stripped, unquoted = text, text
-    for form in _AT_START.values():
+    for form in at_start:
         stripped = stripped.str.replace(form, "")
     for form in rest:
         unquoted = unquoted.str.replace(form, "")
@@ -183,7 +212,12 @@ def _without_header(rest: Iterable[str]) -> pl.Expr:
     )
 
 
-def _take_group(segments: pl.DataFrame) -> pl.DataFrame:
+def _take_group(segments: pl.DataFrame, forms: Sequence[str]) -> pl.DataFrame:
+    if _PREFIXED.keys().isdisjoint(forms):
+        return segments.with_columns(
+            pl.lit(None, pl.String).alias(name)
+            for name in ("pg_id", "pg", "pg_desc", "pg_rank")
+        )
     groups = segments.select(pl.col("text").str.extract_groups(_GROUP_TOLD).alias("g"))
     named = groups.unnest("g")
     said = segments["text"].str.extract(_RANK_PREFIX)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.model.plans import collected
 from ncclforensics.model.tables import SCHEMAS
 from ncclforensics.parsers import limits
 from ncclforensics.parsers.logs import captures
@@ -46,7 +47,7 @@ def structured(
     structure = captures.module(str(message.inner))
     starts = frame.head(limits.MAX_STRUCTURES)
     texts = starts["text"].to_list()
-    places = starts.select(pl.concat_list("line")).to_series().to_list()
+    places = [[line] for line in starts["line"]]
     untimed = starts["t"].is_null().to_list()
     timed = [[False]] * starts.height
     if message.block > 1:
@@ -95,23 +96,34 @@ def structured(
     # columns that are null in all rows still need their type
     types = captures.inner(str(message.inner))
     inner = inner.with_columns(
-        pl.col(c).cast(types.get(c, pl.String()))
-        for c, kind in inner.schema.items()
-        if kind == pl.Null
-    ).with_columns(pl.lit(True).alias(FOUND))
-    start = starts.with_columns(pl.int_range(pl.len()).alias("_start"))
-    whole = start.join(
-        inner, on="_start", how="left", suffix="_inner", maintain_order="left"
-    )
-    clashes = [c for c in inner.columns if f"{c}_inner" in whole.columns]
-    typed = whole.with_columns(
-        pl.col(FOUND).fill_null(False),
         *(
-            pl.coalesce(_like(f"{c}_inner", c, whole), _like(c, c, whole)).alias(c)
-            for c in clashes
+            pl.col(c).cast(types.get(c, pl.String()))
+            for c, kind in inner.schema.items()
+            if kind == pl.Null
         ),
+        pl.lit(True).alias(FOUND),
     )
-    return typed.drop("_start", *(f"{c}_inner" for c in clashes)), is_cut
+    clashes = [c for c in inner.columns if c in starts.columns]
+    whole = (
+        starts.lazy()
+        .with_columns(pl.int_range(pl.len()).alias("_start"))
+        .join(
+            inner.lazy(),
+            on="_start",
+            how="left",
+            suffix="_inner",
+            maintain_order="left",
+        )
+        .with_columns(
+            pl.col(FOUND).fill_null(False),
+            *(
+                pl.coalesce(_like(f"{c}_inner", c, inner), _like(c, c, inner)).alias(c)
+                for c in clashes
+            ),
+        )
+        .drop("_start", *(f"{c}_inner" for c in clashes))
+    )
+    return collected(whole), is_cut
 
 
 def _span(row: dict[str, object]) -> int:
@@ -140,7 +152,7 @@ def _placed(
     return row | dict(zip(captures.SAID, told, strict=True))
 
 
-def _like(column: str, name: str, frame: pl.DataFrame) -> pl.Expr:
-    """Cast a column to the type of `name` in `events`, or else in `frame`."""
-    dtype = SCHEMAS["events"].get(name, frame.schema[f"{name}_inner"])
+def _like(column: str, name: str, inner: pl.DataFrame) -> pl.Expr:
+    """Cast a column to the type of `name` in `events`, or else in `inner`."""
+    dtype = SCHEMAS["events"].get(name, inner.schema[name])
     return pl.col(column).cast(dtype, strict=False)

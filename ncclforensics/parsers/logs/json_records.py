@@ -101,6 +101,8 @@ def unwrapped(lines: pl.DataFrame) -> pl.DataFrame:
     object with a rank and no line is the line.
     """
     lines = with_nulls(lines, dict.fromkeys(COLUMNS, pl.String()))
+    if not lines["raw"].str.contains("{", literal=True).any():
+        return lines
     inside = bared(lines["raw"])
     wrapped = inside.str.contains(OBJECT) & inside.str.contains(r"\}\s*$")
     if not wrapped.any():

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.model.plans import collected
+
 if TYPE_CHECKING:
     from ncclforensics.parsers.logs import framing
 
@@ -18,8 +20,7 @@ def under(starts: pl.DataFrame, lines: framing.Lines, count: int) -> pl.DataFram
     line of a message: such a line is a continuation if it is indented. srun labels all
     lines or none: below an unlabelled line, `1: [a, b]` is not a label.
     """
-    first = starts.select("line", "part", "speaker", "launcher", "task")
-    wanted = first.select(
+    wanted = starts.select(
         "line",
         "part",
         "speaker",
@@ -29,7 +30,8 @@ def under(starts: pl.DataFrame, lines: framing.Lines, count: int) -> pl.DataFram
     ).explode("under")
     framed = lines.framed(
         pl.col("line").is_in(wanted["under"].unique().implode())
-    ).select(
+    ).lazy()
+    framed = framed.select(
         pl.col("line").alias("under"),
         pl.col("part").alias("under_part"),
         pl.col("speaker").alias("under_speaker"),
@@ -40,7 +42,8 @@ def under(starts: pl.DataFrame, lines: framing.Lines, count: int) -> pl.DataFram
         "text",
         pl.col("t").is_not_null().alias("timed"),
     )
-    beside = wanted.join(framed, on="under").sort("line", "part", "under", "under_part")
+    beside = wanted.lazy().join(framed, on="under")
+    beside = beside.sort("line", "part", "under", "under_part")
     number = pl.when("unlabelled").then(pl.col("task").cast(pl.String))
     beside = beside.with_columns(
         pl.col("under_speaker").str.strip_suffix(
@@ -59,7 +62,7 @@ def under(starts: pl.DataFrame, lines: framing.Lines, count: int) -> pl.DataFram
         ""
     )
     same |= pl.col("rankless") & (pl.col("under_launcher") == pl.col("launcher"))
-    return (
+    return collected(
         beside.filter(same)
         .with_columns(
             (

@@ -382,15 +382,18 @@ def placed(frames: Frames, sources: Sequence[Source]) -> Frames:
     def place(frame: pl.DataFrame) -> pl.DataFrame:
         if frame.is_empty():
             return frame
-        here = places[frame.select(pl.col("line").fill_null(0) // FILE)["line"]]
-        if "host_alias" in frame.columns:
-            here = here.rename({"host": "host_alias"})
+        here = places
+        if len(sources) > 1:
+            here = places[frame.select(pl.col("line").fill_null(0) // FILE)["line"]]
+        told = {c.name: c for c in here.iter_columns() if c.null_count() < c.len()}
+        if "host_alias" in frame.columns and "host" in told:
+            told["host_alias"] = told.pop("host")
         return frame.with_columns(
             *(pl.col(c) % FILE for c in NUMBERS if c in frame.columns),
             *(
-                pl.coalesce(c, here[c]).alias(c)
-                for c in here.columns
-                if c in frame.columns and here[c].null_count() < here.height
+                pl.coalesce(c, pl.lit(value)).alias(c)
+                for c, value in told.items()
+                if c in frame.columns
             ),
         )
 

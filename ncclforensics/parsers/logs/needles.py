@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
+from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -68,17 +69,12 @@ class _Polars:
 
 class _Hyperscan:
     def __init__(self, needles: Sequence[bytes]) -> None:
-        import hyperscan
-
         self._needles = needles
-        self._once = self._compiled(hyperscan.HS_FLAG_SINGLEMATCH)
-        self._all = self._compiled(0)
-        self._scratches = [hyperscan.Scratch(d) for d in (self._once, self._all)]
         self._own = threading.local()  # a scratch serves one scan at a time
 
     def present(self, data: bytes) -> set[int]:
         found: set[int] = set()
-        self._scan(0, data, lambda needle, *_: found.add(needle))
+        self._scan("once", data, lambda needle, *_: found.add(needle))
         return found
 
     def places(
@@ -93,12 +89,23 @@ class _Hyperscan:
             if needle in ends:
                 ends[needle](end)
 
-        self._scan(1, data, met)
+        self._scan("all", data, met)
         return {n: [end - len(self._needles[n]) for end in found[n]] for n in wanted}
 
-    def _compiled(self, flag: int) -> Any:
+    # prepared when they are first asked for: few logs need both
+    @cached_property
+    def _once(self) -> Any:
+        return self._compiled("HS_FLAG_SINGLEMATCH")
+
+    @cached_property
+    def _all(self) -> Any:
+        return self._compiled()
+
+    def _compiled(self, *flags: str) -> Any:
+        """Return a database and its scratch."""
         import hyperscan
 
+        flag = sum(getattr(hyperscan, name) for name in flags)
         database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         database.compile(
             expressions=self._needles,
@@ -107,11 +114,11 @@ class _Hyperscan:
             flags=[flag] * len(self._needles),
             literal=True,
         )
-        return database
+        return database, hyperscan.Scratch(database)
 
-    def _scan(self, which: int, data: bytes, met: Callable[..., None]) -> None:
-        if not hasattr(self._own, "scratches"):
-            self._own.scratches = [scratch.clone() for scratch in self._scratches]
-        (self._once, self._all)[which].scan(
-            data, match_event_handler=met, scratch=self._own.scratches[which]
-        )
+    def _scan(self, which: str, data: bytes, met: Callable[..., None]) -> None:
+        database, scratch = self._once if which == "once" else self._all
+        own = self._own.__dict__
+        if which not in own:
+            own[which] = scratch.clone()
+        database.scan(data, match_event_handler=met, scratch=own[which])

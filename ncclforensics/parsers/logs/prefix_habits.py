@@ -38,11 +38,15 @@ FEWEST, MOST = 3, 2 / 3  # lines, and their share of a file, that make a habit
 def rewritten(lines: pl.DataFrame) -> pl.DataFrame:
     """Return `lines`, `line` and `raw`, with the prefixes that their files show."""
     raw, colourless = pl.col("raw"), pl.col("raw").str.replace_all(ANSI, "")
+    begins = [colourless.str.contains(prefix) for prefix in (STERN_SPACES, STERN, PID)]
+    torch = raw.str.contains(_TORCH, literal=True)
+    if not lines.select(pl.any_horizontal(*begins, torch).any()).item():
+        return lines
     sentence = raw.str.contains(_SENTENCE)
     for stern in (STERN_SPACES, STERN):
         lines = _written_as(lines, stern, 2, "[pod/$1/$2] ", colourless, ~sentence)
     lines = _written_as(lines, PID, 1, "(pid=$1) ", colourless, pl.lit(True))
-    behind = lines.filter(raw.str.contains(_TORCH, literal=True))["raw"]
+    behind = lines.filter(torch)["raw"]
     if behind.is_empty():
         return lines
     hosts = behind.str.extract(_TORCH_BEHIND).drop_nulls().unique()

@@ -10,6 +10,7 @@ that show a job at work are taken too: then it is a log, in which nothing failed
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -72,8 +73,11 @@ def read(sources: Sequence[Source], found: Frames) -> Frames | None:
     joined = [framing.Lines(_joined(lines, 1 + below)) for below in range(JOINED)]
     for many, messages in _passes():
         # nothing is taken of a line without a needle of what tells of trouble
-        needles = grammar.has_needle("raw", filter(_tells, messages))
-        told = event_rows.taken(joined[many - 1], needles, messages, Room(), True)
+        text = joined[many - 1]
+        needles = grammar.has_needle("raw", _telling(messages), text.all)
+        told = event_rows.taken(text, needles, messages, Room(), True)
+        if not told.has("events"):
+            continue
         telling = _is_trouble() | (pl.col("message") == ELIDED)
         new = _apart(told["events"].filter(telling)["line"], many, taken)
         taken = pl.concat([taken, *(new + below for below in range(many))])
@@ -160,7 +164,7 @@ def _of(log: Source) -> pl.DataFrame:
     return pl.concat(held) if held else pl.DataFrame(schema=SCHEMA)
 
 
-def _passes() -> Iterator[tuple[int, Sequence[Message]]]:
+def _passes() -> Iterator[tuple[int, tuple[Message, ...]]]:
     """Yield how many lines are joined and what is looked for, the surest first."""
     for many in range(1, JOINED + 1):
         yield many, grammar.strict()
@@ -169,10 +173,19 @@ def _passes() -> Iterator[tuple[int, Sequence[Message]]]:
             yield many, messages
 
 
-def _tells(message: Message) -> bool:
-    """Whether a line with the message is taken: it tells of trouble, or of a cut."""
-    net, cut = message.id.startswith(grammar.NET), message.id.endswith(grammar.CUT_OFF)
-    return message.id == ELIDED or (message.role in FAILING and not (net or cut))
+@cache
+def _telling(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Return the messages whose lines are taken: they tell of trouble, or of a cut."""
+    return tuple(
+        message
+        for message in messages
+        if message.id == ELIDED
+        or (
+            message.role in FAILING
+            and not message.id.startswith(grammar.NET)
+            and not message.id.endswith(grammar.CUT_OFF)
+        )
+    )
 
 
 def _is_trouble() -> pl.Expr:

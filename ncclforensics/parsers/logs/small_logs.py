@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
+from ncclforensics.model.plans import collected
 from ncclforensics.parsers import limits
 from ncclforensics.parsers.logs import (
     broken_lines,
@@ -180,15 +181,16 @@ def _keep(lines: pl.DataFrame, hits: pl.DataFrame, kept: Sequence[Kept | None]) 
     )
     line = (pl.col("row") - pl.col("begin") + 1).alias("line")
     below = pl.min_horizontal(pl.col("row") + pl.col("reach"), "end")
-    rows = wanted.select(pl.int_ranges("row", below)).to_series().explode()
-    rows = rows.unique().sort()
+    rows = collected(
+        wanted.lazy().select(pl.int_ranges("row", below)).explode("row").unique()
+    )["row"].sort()
     raw = pl.concat_str("raw", pl.lit("")).alias("raw")  # a copy of few bytes of many
     picked = lines.drop("line").with_row_index("row")[rows].select("log", line, raw)
-    own = wanted.select("log", line).unique().sort("log", "line")
+    own = wanted.lazy().select("log", line).unique().sort("log", "line")
     for log, some in _apart(picked):
         if keeps := kept[log]:
             keeps.lines = [some]
-    for log, some in _apart(own):
+    for log, some in _apart(collected(own)):
         if keeps := kept[log]:
             keeps.own = [some["line"]]
 

@@ -39,7 +39,7 @@ def absolute(*columns: str) -> pl.Expr:
     return pl.coalesce(*zoned, *bare).cast(TIME)
 
 
-def yearless(month_day: pl.Expr, hms: pl.Expr, syslog: str) -> pl.Expr:
+def yearless(month_day: pl.Expr, hms: pl.Expr, syslog: pl.Expr) -> pl.Expr:
     """Parse stamps without a year: c10's, Python's, and syslog's `Aug 10 15:36:05`.
 
     `month_day` holds month times 100 plus day in three or four digits, or with a slash
@@ -48,7 +48,7 @@ def yearless(month_day: pl.Expr, hms: pl.Expr, syslog: str) -> pl.Expr:
     """
     digits = month_day.str.replace("/", "", literal=True).str.zfill(4)
     c10 = pl.concat_str(pl.lit(f"{YEARLESS} "), digits, pl.lit(" "), hms)
-    named = pl.concat_str(pl.lit(f"{YEARLESS} "), _single_spaced(pl.col(syslog)))
+    named = pl.concat_str(pl.lit(f"{YEARLESS} "), _single_spaced(syslog))
     return pl.coalesce(
         c10.str.to_datetime("%Y %m%d %H:%M:%S", time_unit="ns", strict=False),
         named.str.to_datetime("%Y %b %d %H:%M:%S", time_unit="ns", strict=False),

@@ -47,10 +47,12 @@ def likely(lines: pl.DataFrame) -> set[int]:
     """
     may_be = (module.may_be().alias(name) for name, module in STEPS.items())
     maybe = lines.group_by("log").agg(may_be)
+    others = maybe.filter(pl.any_horizontal(STEPS.keys() - {"wrapping"}))["log"]
+    if not maybe["wrapping"].any():
+        return {*others}
     wide = lines.join(
         maybe.filter("wrapping"), on="log", how="semi", maintain_order="left"
     )
-    others = maybe.filter(pl.any_horizontal(STEPS.keys() - {"wrapping"}))["log"]
     return {*others} | wrapping.likely(wide)
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from ncclforensics.model.plans import collected
 from ncclforensics.parsers.logs import framing, grammar
 from ncclforensics.parsers.logs.pastes import seams
 from ncclforensics.parsers.logs.record_starts import BEGINS
@@ -75,7 +76,7 @@ def likely(lines: pl.DataFrame) -> set[int]:
         .with_columns(expr.alias(name) for name, expr in _measures().items())
         .filter(_is_full(pl.col("width")) & goes_on & pl.col("below_speaks"))
     )
-    return {*full.select("log").collect()["log"]}
+    return {*collected(full.select("log"))["log"]}
 
 
 def found(lines: pl.DataFrame) -> Wrap | None:
@@ -177,7 +178,8 @@ def _measures() -> dict[str, pl.Expr]:
 def _measured(lines: pl.DataFrame) -> pl.DataFrame:
     """Add `below`, the next line, and what tells whether each line was broken."""
     below = lines.lazy().with_columns(_BELOW.alias("below"))
-    return below.with_columns(e.alias(n) for n, e in _measures().items()).collect()
+    measured = below.with_columns(e.alias(n) for n, e in _measures().items())
+    return collected(measured)
 
 
 def _breaks(width: int, indent: int) -> pl.Expr:
