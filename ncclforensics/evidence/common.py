@@ -94,11 +94,13 @@ def host_of_file(frames: Frames, lines: pl.DataFrame) -> tuple[str, ...]:
 def hosts_of(frames: Frames, ranks: Iterable[int]) -> tuple[str, ...]:
     """Return the hosts of some global ranks, as far as they are known.
 
-    Of the one block that hosts leave over it is the one host that has no ranks.
+    Of the one block that hosts leave over it is the one host that has no ranks. If
+    hosts are known in part, it is the one whose block they are in.
     """
     some = [*ranks]
     mine = frames["ranks"].filter(pl.col("rank").is_in(some))
-    return hosts(mine["host"]) or host_blocks.home(frames, some)
+    home, around = host_blocks.home, host_blocks.around
+    return hosts(mine["host"]) or home(frames, some) or around(frames, some)
 
 
 def ranks_on(frames: Frames, hosts: Iterable[str]) -> tuple[int, ...]:

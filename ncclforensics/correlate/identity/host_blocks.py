@@ -54,6 +54,7 @@ def ranks_on(frames: Frames, host: str) -> tuple[int, ...]:
 
     It is the one of its known ranks, or the only one that is left over for a host
     without any. Empty if nothing tells, or if the host's ranks are no part of a block.
+    If all hosts are known in part, it is a block of the one size that fits them all.
     """
     placed = frames["ranks"].drop_nulls(["host", "rank"])
     own = {*placed.filter(pl.col("host") == host)["rank"]}
@@ -64,8 +65,39 @@ def ranks_on(frames: Frames, host: str) -> tuple[int, ...]:
     if len(mine) > 1 and (first := _by_number(others, host)) is not None:
         numbered = next((b for b in mine if min(b) == first), frozenset())
         return tuple(sorted(numbered))
+    if own and not mine and (size := _fitting(frames)):
+        mine = [_block(min(own), size)]
     fits = len(mine) == 1 and (own or mine == [lost])
     return tuple(sorted(mine[0])) if fits else ()
+
+
+def around(frames: Frames, ranks: Collection[int]) -> tuple[str, ...]:
+    """Return the host in whose block all `ranks` lie, if hosts are known in part."""
+    size = _fitting(frames) if ranks else 0
+    if not size or len({rank // size for rank in ranks}) > 1:
+        return ()
+    placed = frames["ranks"].drop_nulls(["host", "rank"])
+    beside = placed.filter(pl.col("rank") // size == min(ranks) // size)
+    return tuple(beside["host"].unique().sort())
+
+
+@remembered
+def _fitting(frames: Frames) -> int:
+    """Return the one size of equal blocks that fits hosts known in part; 0 if none.
+
+    It divides the number of ranks, and keeps each host in one block, and two hosts in
+    two. Where only one rank of each is known, one may be all that a host holds.
+    """
+    hosts = by_host(frames["ranks"].drop_nulls(["host", "rank"]))
+    many = world.told_size(frames)
+    fits = [
+        size
+        for size in range(1, many // max(len(hosts), 1) + 1)
+        if not many % size
+        and all(min(host) // size == max(host) // size for host in hosts)
+        and len({min(host) // size for host in hosts}) == len(hosts)
+    ]
+    return fits[0] if len(hosts) >= AGREE and len(fits) == 1 else 0
 
 
 def of_task(frames: Frames, tasks: int) -> int:

@@ -72,3 +72,28 @@ def test_a_host_whose_blocks_go_by_number_has_the_block_of_its_own():
 )
 def test_else_a_number_tells_no_block(placed, host):
     assert host_blocks.ranks_on(frames(placed, files=[host], world=14), host) == ()
+
+
+PARTS = {"a": [0, 1, 3], "b": [8], "f": [41, 42, 43, 47], "j": [72, 73]}
+
+
+@pytest.mark.parametrize(
+    ("placed", "world", "block"),
+    [
+        (PARTS, 128, tuple(range(40, 48))),
+        (PARTS, 0, ()),  # how many ranks there are, nothing tells
+        ({**PARTS, "a": [0], "f": [41], "j": [72]}, 128, ()),
+        ({"a": [0, 1], "f": [40, 41], "j": [64]}, 128, ()),  # by 2 or by 32
+        ({**PARTS, "b": [8, 17]}, 128, ()),
+    ],
+    ids=["one size", "no world", "one each", "several sizes", "two blocks"],
+)
+def test_hosts_known_in_part_hold_blocks_of_the_one_size_that_fits(
+    monkeypatch, placed, world, block
+):
+    monkeypatch.setattr(host_blocks.world, "told_size", lambda _: world)
+    known = frames(placed, world=max(world, 74))
+    assert host_blocks.ranks_on(known, "f") == block
+    assert host_blocks.around(known, [40, 44]) == (("f",) if block else ())
+    assert host_blocks.around(known, [39, 40]) == ()
+    assert host_blocks.around(known, [56]) == ()
