@@ -67,8 +67,8 @@ def _closed(case: Case, found: list[End]) -> list[End]:
     """Return the ends; a call with one rank in it, as a cycle.
 
     Other members of that call have to exist, and nothing lists them. If all ranks of
-    the job wait, they are among those; so only one other such call may have members of
-    its own, which then wait for that rank.
+    the job wait, they are among those, unless another such call has members of its own.
+    Where all others are in one such call, it is that rank for which they wait.
     """
     unlisted = [end for end in found if _is_unlisted(case, end)]
     lone = [end for end in unlisted if len(end.ranks) == 1]
@@ -80,6 +80,9 @@ def _closed(case: Case, found: list[End]) -> list[End]:
     if gap or not world.is_everyone(case.frames, waits):
         return found
     others = [end for end in unlisted if end not in lone]
+    here = {rank for end in unlisted for rank in end.ranks}
+    if others and not world.is_everyone(case.frames, here):
+        return found
     rest = [end for end in found if end not in unlisted]
     return [*rest, _with_callers(case, lone[0], others)]
 

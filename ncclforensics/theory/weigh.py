@@ -252,6 +252,7 @@ def _is_late(case: Case, end: End) -> bool:
     return any(n in case.late or case.late_at_work(n) for n in end.calls)
 
 
+GONE = ("crashed-rank", "node-lost")  # of ranks that nothing shows to have lived
 # classes whose stories end the call itself, and those that allow idle ranks
 ENDING = ("stuck-in-collective", "collective-mismatch", "shape-mismatch", "straggler")
 LEAVES_IDLE = ("rank-conditional-collective", "unmatched-p2p")
@@ -294,8 +295,9 @@ def _may_be_others(case: Case, end: End, story: Story) -> bool:
     if story.what in SIDES and (end.unseen or end.kind == "unseen"):
         return True
     # where nothing tells how many ranks there are, others may be missing as well
+    unheard = story.what == "lost" and story.slug in GONE
     listed = case.frames["groups"]["members"].count() > 0
-    if story.what == "lost" and not (listed or world.told_size(case.frames)):
+    if unheard and not (listed or world.told_size(case.frames)):
         return True
     # stacks show a message, but not of whom: any of several may owe it
     for call in (case.calls[n] for n in end.calls):
