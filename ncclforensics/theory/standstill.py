@@ -5,7 +5,8 @@ passed, a log line of a failure, a file written after the timeout of an open cal
 looks that find a rank at the same place, or a kernel that saw the awaited rank blocked
 for minutes. These prove motion: a call that ended in the tenth of a second before the
 dump, a second look that moved, ranks that others show to have gone on since their
-dumps, files hardly younger than their open calls, or training steps that go on.
+dumps, files hardly younger than their open calls, or training steps that go on, or that
+were made no longer before a look than is usual.
 """
 
 from __future__ import annotations
