@@ -51,11 +51,13 @@ def by_name(frames: Frames) -> Frames:
         return frames
 
     def name(frame: pl.DataFrame) -> pl.DataFrame:
-        if "host" not in frame.columns:
+        if "host" not in frame.columns or not frame["host"].is_in([*names]).any():
             return frame
         return frame.with_columns(pl.col("host").replace(names))
 
-    return frames.each(name)
+    told = frames.each(name)
+    # what was asked of the frames before is known of them, if they stay the same
+    return frames if told.holds_the_same_as(frames) else told
 
 
 def named(frames: Frames) -> pl.Series:
