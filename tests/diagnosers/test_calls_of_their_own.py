@@ -50,6 +50,22 @@ def test_a_barrier_of_nccl_is_an_all_reduce_of_one_element(analyzed):
     assert verdict(analyzed({**first, **ends})) == "inconclusive"
 
 
+def test_two_places_in_the_code_are_no_two_groups(analyzed):
+    """One rank gathers what comes after the step in which its peers timed out."""
+    steps = {f"rank{r}.log": raised(r, "all_reduce", 41, LATE) for r in range(3)}
+    found = analyzed({**steps, "rank3.log": raised(3, "all_gather", 43, LATE)})
+    assert verdict(found)[:2] == ("rank-conditional-collective", (3,))
+
+
+def test_of_two_places_with_as_many_ranks_neither_is_surely_odd(analyzed):
+    calls = (("all_reduce", 41), ("all_gather", 43))
+    found = analyzed(
+        {f"rank{r}.log": raised(r, *calls[r // 2], LATE) for r in range(4)}
+    )
+    assert found.ranked.verdict.slug != "call-order-deadlock"
+    assert found.ranked.verdict.confidence == "possible"
+
+
 def ring(*collective):
     """Rank 2 gave up its receive first; the others lose their connections."""
     return {

@@ -19,7 +19,9 @@ from ncclforensics.correlate.identity import (
     legacy_rank_prefix,
     node_order,
     numbered_files,
+    quoted_children,
     rank_claims,
+    ray_workers,
 )
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, needing
@@ -27,14 +29,16 @@ from ncclforensics.model.plans import collected
 from ncclforensics.model.tables import CITE
 
 PARALLEL = "launchers.pdsh.exited"  # implies several nodes, even if one is seen
-CHILD = "launchers.spawn.raised"  # torch.multiprocessing.spawn prints the child's index
 RANKLESS = {"groups", "stacks", "notes"}  # their ranks are not filled in
 TOLD = ("host", "pid", "local_rank", "device", "bus_id")
 
 
 def identify(frames: Frames) -> Frames:
     """Return frames with `rank` and `host` filled in, one `ranks` row per rank."""
-    ranked = _with_children(group_ranks.as_global(host_names.same(frames)))
+    ranked = group_ranks.as_global(ray_workers.placed(host_names.same(frames)))
+    children = quoted_children.local_ranks(ranked)
+    ranked = _filled(ranked, children, ["source", "line"], "local_rank")
+    ranked = _filled(ranked, quoted_children.ranks(ranked), ["source", "line"])
     ranked = _filled(ranked, legacy_rank_prefix.speakers(ranked), ["source", "line"])
     claims = rank_claims.claims(ranked)
     for key in (["source"], ["host", "pid"], ["source", "local_rank"]):
@@ -86,24 +90,6 @@ def identify(frames: Frames) -> Frames:
         },
         ranked.messages,
     )
-
-
-def _with_children(frames: Frames) -> Frames:
-    """Fill `local_rank` of a spawned child's traceback from the line in front of it."""
-    told = frames.message(CHILD)
-    raised = frames.message("python.traceback")
-    if told.is_empty() or "span" not in raised.columns:
-        return frames
-    heads = told.select("source", (pl.col("line") + 1).alias("line"), "local_rank")
-    last = pl.col("line") + pl.col("span").fill_null(0)
-    lines = (
-        raised.drop("local_rank")
-        .join(heads, on=["source", "line"])
-        .select("source", "local_rank", pl.int_ranges("line", last + 1).alias("line"))
-        .explode("line")
-        .unique(["source", "line"], keep="last", maintain_order=True)
-    )
-    return _filled(frames, lines, ["source", "line"], "local_rank")
 
 
 def _denied(claims: pl.DataFrame, owners: pl.DataFrame) -> pl.DataFrame:
