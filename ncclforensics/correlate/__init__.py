@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.exits import alive
+from ncclforensics.correlate.exits import alive, clean_exits
 from ncclforensics.correlate.identity import group_members, ranks, world
 from ncclforensics.correlate.runs import accounting, clock, jobs, restarts, survived
 from ncclforensics.correlate.timing import old_dumps, two_looks
@@ -70,6 +70,8 @@ def correlate(
     members = group_members.seated(known, seats, world.of_default(known, members))
     torn = call_summary.dumps(known).filter("cut")["rank"].drop_nulls()
     unfinished = progress.unfinished(collectives, names, told, failed, torn)
+    if left := clean_exits.in_peace(known):
+        unfinished = unfinished.filter(~pl.col("rank").is_in(list(left)))
     standing = progress.standings(made, unfinished, told)
     first = pending_calls.held_up(unfinished, made, standing, members)
     seen = rank_evidence.evidence(known, made, standing, told)

@@ -139,11 +139,15 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     )
     both = bool(server) and bool(came)
     hosts = common.strings(frames.message(*LOGINS)["peer"]) if _logins(frames) else ()
+    silent = absent_launcher.hosts_of_silent_tasks(frames, of - joined) if of else ()
     if missing.height:
         hosts = common.hosts(missing["host"])
         headline += f"; {absent_launcher.words(missing)}"
     elif hosts:
         headline = f"the launcher cannot start processes on {common.named(hosts)}"
+    elif silent and not absent:
+        hosts = silent
+        headline += f"; {common.named(silent)} never started torch"
     yield Finding(
         slug="rendezvous-failed",
         confidence="certain",
@@ -159,7 +163,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             "address that means something else on the other node."
             if both
             else ""
-            if absent or missing.height
+            if absent or missing.height or silent
             else "The lines do not say which process is missing: look for the node "
             "that printed nothing."
         ),

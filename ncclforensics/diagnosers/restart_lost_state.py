@@ -110,16 +110,28 @@ def _past(frames: Frames, steps: pl.DataFrame, now: pl.DataFrame) -> pl.DataFram
 
 
 def _with_turns(frames: Frames, steps: pl.DataFrame) -> pl.DataFrame:
-    """Add `turn` (i64): the attempt, then the restarts logged above the step."""
-    restarts = frames.message(*RESTARTS).select("source", pl.col("line").alias("at"))
+    """Add `turn` (i64): the attempt, then the restarts logged before the step.
+
+    Those above it in its file, or before it by the clock in the file of any agent: the
+    node that counts anew may have joined with the restart.
+    """
+    restarts = frames.message(*RESTARTS).select(
+        "source", pl.col("line").alias("at"), "t"
+    )
     beside = steps.join(restarts, on="source").filter(pl.col("line") > pl.col("at"))
-    counted = beside.group_by("source", "line").agg(pl.len().alias("_restarts"))
-    number = pl.col("_restarts").fill_null(0).cast(pl.Int64)
+    counted = beside.group_by("source", "line").agg(pl.len().alias("_above"))
+    times = restarts.drop_nulls("t").sort("t").select("t").with_row_index("_before", 1)
+    times = times.unique("t", keep="last", maintain_order=True)
+    dated = steps.select("source", "line", "t").drop_nulls("t").sort("t")
+    dated = dated.join_asof(times, on="t").drop("t").unique(["source", "line"])
+    number = pl.max_horizontal("_above", "_before").fill_null(0).cast(pl.Int64)
+    place = {"on": ["source", "line"], "how": "left", "maintain_order": "left"}
     return (
         steps.with_columns(pl.col("attempt").fill_null(0))
-        .join(counted, on=["source", "line"], how="left", maintain_order="left")
+        .join(counted, **place)
+        .join(dated, **place)
         .with_columns(turn=pl.col("attempt") * MOST_RESTARTS + number)
-        .drop("_restarts")
+        .drop("_above", "_before")
     )
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 NOT_FOUND = "system.not_started"
 # the step daemon of one node says so, in a stream of all nodes
 OF_DAEMON = pl.col("text").str.contains("execve()", literal=True)
+OF_TORCH = r"^(?:c10d|torchelastic|nccl)\."
 ENOENT = 2  # with which srun says that such a task exited
 
 
@@ -52,6 +53,20 @@ def hosts_without(frames: Frames) -> pl.DataFrame:
     ended = exit_records.of_slurm(frames).filter(pl.col("code") == ENOENT)
     hosts = ended.select("source", _host="host").drop_nulls()
     return hosts.join(said, on="source", how="semi").unique(maintain_order=True)
+
+
+def hosts_of_silent_tasks(frames: Frames, missing: int) -> tuple[str, ...]:
+    """Return the hosts of srun's tasks of which no line is torch's.
+
+    Only if they are as many as are `missing` where the others met, and srun tells the
+    host of each.
+    """
+    ends = [exit_records.of_slurm(frames), exit_records.torn_down(frames)]
+    tasks = pl.concat(ends).select("task", "host").drop_nulls().unique()
+    spoke = frames["events"].filter(pl.col("message").str.contains(OF_TORCH))["task"]
+    silent = tasks.filter(~pl.col("task").is_in(spoke.drop_nulls().implode()))
+    told = spoke.count() > 0 and silent["task"].n_unique() == silent.height == missing
+    return common.hosts(silent["host"]) if told else ()
 
 
 def words(found: pl.DataFrame) -> str:

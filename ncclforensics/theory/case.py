@@ -232,16 +232,18 @@ class Case:
         """Return the number of independent failures, and of further ranks in them.
 
         All ranks of one host, or of one group smaller than the job, count as one
-        failure if all of them are in `ranks`.
+        failure. So do most of them, where each that is spared counts as one more: that
+        is told with fewer exceptions than rank by rank.
         """
         left = set(ranks)
-        many = len(left)
-        whole = 0
+        failures = kin = 0
         for some in self._wholes:
-            if len(some) > 1 and some <= left:
-                left -= some
-                whole += 1
-        return whole + len(left), many - whole - len(left)
+            hit, spared = left & some, len(some - left)
+            if len(hit) > spared + 1:
+                left -= hit
+                failures += 1 + spared
+                kin += len(hit) - 1
+        return failures + len(left), kin
 
     def gone_host(self, ranks: Iterable[int]) -> tuple[int, ...]:
         """Return the host of absent ranks if nothing shows that it was alive, else ().

@@ -71,8 +71,25 @@ def crews(frames: Frames) -> tuple[Crew, ...]:
         # unknown
         ranks = whole if named <= whole else named
         failed = frozenset(mine.filter(~pl.col("pid").is_in(list(ended)))["rank"])
-        found.append(Crew(source, size, ranks, ranks - failed))
-    return tuple(_rest(found))
+        found.append((Crew(source, size, ranks, ranks - failed), named))
+    return tuple(_rest(_fitting(found)))
+
+
+def _fitting(found: list[tuple[Crew, frozenset[int]]]) -> list[Crew]:
+    """Return crews; only with the ranks that they name if their sizes contradict them.
+
+    Agents with equally many processes start at a multiple of that number. Where one
+    does not, process numbers of the table and of the signals are not of one attempt.
+    """
+    crews_ = [crew for crew, _ in found]
+    sizes = {crew.size for crew in crews_ if crew.ranks}
+    fits = not any(min(crew.ranks) % crew.size for crew in crews_ if crew.ranks)
+    if len(sizes) != 1 or fits:
+        return crews_
+    return [
+        Crew(crew.source, len(named), named, crew.lived & named)
+        for crew, named in found
+    ]
 
 
 def left_out(frames: Frames) -> pl.DataFrame:

@@ -64,6 +64,20 @@ def only_host(frames: Frames) -> tuple[str, ...]:
     return tuple(hosts) if hosts.len() == 1 else ()
 
 
+@needing("exits", otherwise=frozenset())
+def in_peace(frames: Frames) -> frozenset[int]:
+    """Return the ranks that exited with code 0, which nobody asked them to.
+
+    A process that waits in a call does not: what its dump shows as unfinished was over
+    when it exited. Ranks that report a failure are not among them.
+    """
+    ends = exit_records.ended(frames).filter(pl.col("code") == 0)
+    own = exit_records.ranks_of(ends.filter(~exit_records.is_by_agent(frames, ends)))
+    failing = frames["events"].filter(pl.col("role").is_in(FAILING))
+    torn = exit_records.ranks_of(exit_records.torn_down(frames))
+    return own - exit_records.ranks_of(failing) - torn
+
+
 def _failed(frames: Frames) -> pl.DataFrame:
     """Return the exits that agents list with a nonzero code or a lost one."""
     return frames["exits"].filter(pl.col("code").ne_missing(0))

@@ -114,10 +114,10 @@ def ended(frames: Frames) -> pl.DataFrame:
 def by_themselves(frames: Frames) -> pl.DataFrame:
     """Return the rows of `ended` that failed and that no agent caused."""
     failed = ended(frames).filter(pl.col("code") != 0)
-    return failed.filter(~_is_by_agent(frames, failed))
+    return failed.filter(~is_by_agent(frames, failed))
 
 
-def _is_by_agent(frames: Frames, ends: pl.DataFrame) -> pl.Series:
+def is_by_agent(frames: Frames, ends: pl.DataFrame) -> pl.Series:
     """Return for each exit whether an agent's signal, or its forced kill, caused it."""
     told = frames.message(*TOLD_TO_END)
     by_signal = ends["code"].is_in(SENT_BY_AGENT)

@@ -79,9 +79,11 @@ def _raised(frames: Frames) -> pl.DataFrame:
     """Return the lines of exceptions: PLACE, `message`, `head`, `rank` and `t`.
 
     `head` is the first line of the traceback. A line of it has the rank and time of the
-    record that precedes the traceback, if it tells none itself.
+    record that precedes the traceback, if it tells none itself; its rank only if it is not
+    of another process.
     """
-    lines = frames["events"].filter(_is_raised()).select(*PLACE, "message", "rank", "t")
+    who = ("pid", "rank", "t")
+    lines = frames["events"].filter(_is_raised()).select(*PLACE, "message", *who)
     if lines.is_empty():
         return lines
     heads = frames.message(TRACEBACK)
@@ -96,7 +98,7 @@ def _raised(frames: Frames) -> pl.DataFrame:
         pl.col("message").str.contains(OF_PROGRAM) & (pl.col("role") == "neutral")
     )
     above = _own(frames, records).select(
-        "source", pl.col("line") + 1, pl.col("rank", "t").name.suffix("_above")
+        "source", pl.col("line") + 1, pl.col(who).name.suffix("_above")
     )
     lines = lines.with_columns(head.alias("head")).join(
         above.unique(PLACE),
@@ -105,12 +107,14 @@ def _raised(frames: Frames) -> pl.DataFrame:
         how="left",
         maintain_order="left",
     )
+    is_other = (pl.col("pid") != pl.col("pid_above")).fill_null(False)
     hooked = lines.filter(pl.col("message") == UNCAUGHT).select("source", "head")
     return lines.join(hooked, on=["source", "head"], how="anti").select(
         *PLACE,
         "message",
         "head",
-        *(pl.coalesce(c, f"{c}_above").alias(c) for c in ("rank", "t")),
+        pl.when(is_other).then("rank").otherwise(pl.coalesce("rank", "rank_above")),
+        pl.coalesce("t", "t_above").alias("t"),
     )
 
 
