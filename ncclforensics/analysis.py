@@ -32,7 +32,13 @@ from ncclforensics.parsers.logs import last_words, second_look
 from ncclforensics.report.build import build, other
 from ncclforensics.report.coverage import interrupted
 from ncclforensics.sources import discover
-from ncclforensics.theory import slow_ranks, suspects, uncollected, weigh
+from ncclforensics.theory import (
+    slow_ranks,
+    standstill,
+    suspects,
+    uncollected,
+    weigh,
+)
 from ncclforensics.verdict import actions, clue, onset, own_log, quotes, ranking, retold
 from ncclforensics.verdict.statements import statements
 
@@ -173,6 +179,15 @@ def _ended_unseen(verdict: Finding, frames: Frames) -> bool:
     return guessed and {*bad}.isdisjoint(verdict.ranks)
 
 
+def _unrefuted(frames: Frames) -> pl.DataFrame:
+    """Return the unknown failing lines; what persons say only if no two looks moved."""
+    told = unknown_failures.lines(frames)
+    refuted = told.height and weigh.is_moving(frames)
+    if not (refuted and standstill.motion(frames).name == standstill.LOOKS):
+        return told
+    return told.filter(pl.col("message") != unknown_failures.OF_PERSON)
+
+
 def _is_other(ranked: Ranked, before: Ranked) -> bool:
     """Whether the verdict is of another class than before."""
     one, other = (r.verdict.slug if r.verdict else "" for r in (ranked, before))
@@ -221,7 +236,7 @@ def conclude(
         said = [ranking.unnamed(statement, why) for statement in said]
     # if nothing of the job was read, a failure cannot be ruled out
     signs = job.signs_of_failure(joined) or int(job.is_unseen(joined))
-    signs += unknown_failures.lines(joined).height
+    signs += _unrefuted(joined).height
     signs += process_motion.standing(joined)
     signs += job.is_unread(joined) + ras_status.unsettled(joined)
     if not weigh.is_moving(joined):

@@ -57,7 +57,7 @@ def edit(told: Program, deviation: Deviation) -> Edit:
     if now in foreseen:
         skipped = foreseen[: foreseen.index(now)]
         rest = foreseen[len(skipped) + 1 :]
-        if _alike(made[1:], [*skipped, *rest]) > _alike(made[1:], rest):
+        if _is_swap(told, row, skipped, rest):
             return Edit("swap", row, _rows(told, skipped))
         rounds = len(skipped) > 1 and next_ in skipped[1:]
         rows = _rows(told, skipped)
@@ -77,6 +77,21 @@ def edit(told: Program, deviation: Deviation) -> Edit:
     in_place = like or replaced > inserted or (replaced == inserted and same)
     what: Kind = "other" if in_place else "extra"
     return Edit(what, row, known, goes_on=max(replaced, inserted) > 0)
+
+
+def _is_swap(told: Program, row: int, skipped: list[int], rest: list[int]) -> bool:
+    """Whether the calls behind `row` are those left out before it, and then the rest.
+
+    A path of its own may make them at other lines, which shows where no line agrees.
+    """
+    behind = told.actual(row)[1:]
+    swapped, left_out = _alike(behind, [*skipped, *rest]), _alike(behind, rest)
+    if swapped or left_out or not skipped:
+        return swapped > left_out
+    plain = told.calls["siteless"]
+    made = plain[row + 1 : row + 1 + len(behind)].to_list()
+    soon, later = ([plain[r] for r in _rows(told, ls)] for ls in (skipped, rest))
+    return _alike(made, [*soon, *later]) > _alike(made, later)
 
 
 def _at_another_line(told: Program, row: int, foreseen: list[int]) -> Edit | None:

@@ -115,12 +115,11 @@ def _by_path(frames: Frames) -> Frames:
     ).unique()
     if known.is_empty():
         return frames
-    heard = frames["events"].drop_nulls("host")["source"].unique()
-    path = pl.col("source")
+    heard = frames["events"].select("source", "host").drop_nulls().unique()
     size = pl.col("_host").str.len_bytes()
     named = (
         frames["sources"]
-        .filter(pl.col("host").is_null() & ~path.is_in(heard.implode()))
+        .filter(pl.col("host").is_null())
         .select("source", _inside(known))
         .explode("_host")
         .drop_nulls()
@@ -129,6 +128,9 @@ def _by_path(frames: Frames) -> Frames:
         .filter(size == size.max().over("source"))
         .unique("source", keep="none", maintain_order=True)
     )
+    # a file in which another host speaks is not of the one in its name
+    others = heard.join(named, on="source").filter(pl.col("host") != pl.col("_host"))
+    named = named.join(others, on="source", how="anti", maintain_order="left")
     named = _as_printed(frames, named)
     if named.is_empty():
         return frames

@@ -26,7 +26,7 @@ FILE = (
 NO_NODE = (
     r"(?i)^(?:stage|pp|tp|dp|ep|cp|sp|pg|group|shard|replica|ranks?|local|attempt|try"
     r"|run|job|step|epoch|iter|part|phase|batch|exp|test|logs?|out|err|stdout|stderr"
-    r"|dumps?|fr|traces?)[._-]?\d*$"
+    r"|dumps?|fr|traces?|nccl|comm|lib|torch|flight|recorder)[._-]?\d*$"
 )
 
 
@@ -84,7 +84,7 @@ def _are_nodes(held: pl.DataFrame) -> bool:
         (pl.col("rank").list.min() // size).alias("first"),
         (pl.col("rank").list.max() // size).alias("last"),
     )
-    parts = held["name"].str.split("-").explode()
+    parts = held["name"].str.replace_all("_", "-").str.split("-").explode()
     named = held["name"].str.contains(NAME) & (~parts.str.contains(NO_NODE)).all()
     whole = bool((block["first"] == block["last"]).all())
     return whole and bool(named.all()) and bool(block["first"].is_unique().all())

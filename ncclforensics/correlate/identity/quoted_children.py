@@ -1,5 +1,6 @@
-"""Tracebacks that a launcher quotes below a line that tells whose they are.
+"""Tracebacks below a line that tells whose they are.
 
+A program that catches an exception logs a record above its traceback, with its rank.
 torch.multiprocessing.spawn numbers the child (`-- Process 1 terminated with the
 following error:`), Ray Train lists the ranks that raised alike (`[Rank 1,2 Error
 Snippet]:`, v2 of ray.train, 2.40 and later): that traceback is of each of them.
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 CHILD, SNIPPET = "launchers.spawn.raised", "launchers.ray.error_snippet"
+LOUD = ("W", "E", "F", "C", "WARN", "WARNING", "ERROR", "CRITICAL", "FATAL")
 LINE = {"source": pl.String(), "line": pl.Int64()}
 
 
@@ -35,6 +37,20 @@ def ranks(frames: Frames) -> pl.DataFrame:
     return each.select(*LINE, pl.col("ranks").cast(pl.Int64).alias("rank"))
 
 
+@needing("python.traceback", otherwise={**LINE, "rank": pl.Int64()})
+def logged(frames: Frames) -> pl.DataFrame:
+    """Return `source line rank`: tracebacks right below a warning that tells its rank.
+
+    Python's logging prints them so (`exc_info`). Below a record of ordinary progress
+    the traceback may be another process's.
+    """
+    raised = frames.message("python.traceback").filter(pl.col("rank").is_null())
+    above = frames["events"].filter(pl.col("level").is_in(LOUD)).drop_nulls("rank")
+    heads = above.select("source", (pl.col("line") + 1).alias("line"), "rank")
+    one = heads.unique().unique(["source", "line"], keep="none")
+    return _lines(raised, one, "rank")
+
+
 def _below(frames: Frames, heading: str, column: str) -> pl.DataFrame:
     """Return `source line` and `column` of headings, for the traceback's lines."""
     told, raised = frames.message(heading), frames.message("python.traceback")
@@ -42,7 +58,14 @@ def _below(frames: Frames, heading: str, column: str) -> pl.DataFrame:
         rest = tables.without_rows(LINE)
         return rest.with_columns(told[column].clear().alias(column))
     heads = told.select("source", (pl.col("line") + 1).alias("line"), column)
+    return _lines(raised, heads, column)
+
+
+def _lines(raised: pl.DataFrame, heads: pl.DataFrame, column: str) -> pl.DataFrame:
+    """Return `source line` and `column` of all lines of the tracebacks at `heads`."""
     last = pl.col("line") + pl.col("span").fill_null(0)
+    if "span" not in raised.columns:
+        raised = raised.with_columns(span=pl.lit(None, pl.Int64))
     return (
         raised.select("source", "line", "span")
         .join(heads, on=["source", "line"])

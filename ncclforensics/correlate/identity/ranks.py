@@ -38,7 +38,8 @@ def identify(frames: Frames) -> Frames:
     ranked = group_ranks.as_global(ray_workers.placed(host_names.same(frames)))
     children = quoted_children.local_ranks(ranked)
     ranked = _filled(ranked, children, ["source", "line"], "local_rank")
-    ranked = _filled(ranked, quoted_children.ranks(ranked), ["source", "line"])
+    for told in (quoted_children.ranks, quoted_children.logged):
+        ranked = _filled(ranked, told(ranked), ["source", "line"])
     ranked = _filled(ranked, legacy_rank_prefix.speakers(ranked), ["source", "line"])
     claims = rank_claims.claims(ranked)
     for key in (["source"], ["host", "pid"], ["source", "local_rank"]):

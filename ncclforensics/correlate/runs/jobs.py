@@ -30,6 +30,8 @@ NUMBER = (
 )
 NO_NUMBER = r"(?i)^(?:19|20)\d\d(?:\d{4})?$"
 OF_A_PROCESS = r"(?i)(?:^|/)nccl|(?:^|/)(?:dmesg|kern|journal|syslog)|pid"
+# of a rank; messages share a number, and so do the calls of a coalesced group
+CALL = ("rank", "pg_id", "is_p2p", "seq", "p2p_seq", "op_id", "op")
 MOST_FOLDERS = 6  # nesting depth
 MOST = 0.5  # share of the ranks that numbered files have
 NONE = pl.DataFrame(
@@ -48,7 +50,7 @@ def last(frames: Frames, wanted: str | None = None) -> Frames:
     known = told["rank"].n_unique()
     counts = told.group_by("job").agg(pl.col("rank").n_unique())
     jobs = counts.filter(pl.col("rank") > MOST * known)["job"].sort().to_list()
-    if len(jobs) < 2:
+    if len(jobs) < 2 or _are_looks(frames, numbers):
         numbers = _folders(frames)
         jobs = numbers["job"].unique().sort().to_list()
     if len(jobs) < 2:
@@ -223,22 +225,35 @@ def _dumps(frames: Frames) -> pl.DataFrame:
     A call keeps its time in every dump of its process. Of several looks at one process,
     in separate folders, only the last is returned.
     """
-    call = ["rank", "pg_id", "is_p2p", "seq"]
-    # P2P messages share a number, and so do the calls of a coalesced group
-    within = ["p2p_seq", "op_id", "op"]
-    told = call_summary.outline(frames).select("source", "t", *call, *within)
-    told = told.drop_nulls(["source", "t", *call])
-    dated = told.group_by(*call, *within).agg(pl.col("source", "t").n_unique())
+    told = _dated(frames)
+    dated = told.group_by(CALL).agg(pl.col("source", "t").n_unique())
     strange = dated.filter((pl.col("source") > 1) & (pl.col("t") > 1))
     folder = pl.col("source").str.extract(r"^(.*)/").fill_null("")
     files = told.select(folder.alias("key"), "source", "rank").unique()
     if strange.is_empty():
         return files.clear()
     newest = told.group_by("source").agg(pl.col("t").max()).sort("t", "source")
-    later = pl.col("source").last().over("rank", *call[1:], *within, "t")
+    later = pl.col("source").last().over(*CALL, "t")
     looks = told.join(newest.with_row_index("age").drop("t"), on="source").sort("age")
     earlier = looks.filter(pl.col("source") != later)["source"].unique()
     return files.filter(~pl.col("source").is_in(earlier.implode()))
+
+
+def _dated(frames: Frames) -> pl.DataFrame:
+    """Return `source t` and CALL of the calls in dumps that tell when they began."""
+    told = call_summary.outline(frames).select("source", "t", *CALL)
+    return told.drop_nulls(["source", "t", *CALL[:4]])
+
+
+@needing("outline", "collectives", otherwise=False)
+def _are_looks(frames: Frames, numbers: pl.DataFrame) -> bool:
+    """Whether numbers are of looks at one job: a call in the dumps of two has one time.
+
+    Collectors name folders and archives by the time of day.
+    """
+    told = _dated(frames).join(numbers, on="source")
+    both = told.group_by(*CALL, "t").agg(pl.col("job").n_unique())
+    return bool((both["job"] > 1).any())
 
 
 def _ranks(frames: Frames) -> pl.DataFrame:

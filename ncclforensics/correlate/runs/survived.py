@@ -79,8 +79,8 @@ def _raised(frames: Frames) -> pl.DataFrame:
     """Return the lines of exceptions: PLACE, `message`, `head`, `rank` and `t`.
 
     `head` is the first line of the traceback. A line of it has the rank and time of the
-    record that precedes the traceback, if it tells none itself; its rank only if it is not
-    of another process.
+    record that precedes the traceback, if it tells none itself; the rank only if the
+    record is not of another process.
     """
     who = ("pid", "rank", "t")
     lines = frames["events"].filter(_is_raised()).select(*PLACE, "message", *who)
