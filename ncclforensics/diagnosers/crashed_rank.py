@@ -84,7 +84,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that died first, for a reason of their own."""
     deaths = primary_exits.of_own(frames)
     if _are_all_alike(frames, deaths):
-        yield _of_the_program(deaths)
+        yield _of_the_program(frames, deaths)
         return
     first = _placed(frames, primary_exits.first(deaths))
     if first.is_empty():
@@ -136,23 +136,25 @@ def _is_nameless(first: pl.DataFrame) -> bool:
 def _are_all_alike(frames: Frames, deaths: pl.DataFrame) -> bool:
     """Whether all ranks of the job raised the same exception at the same place.
 
-    Or got the same fault at one moment, so that none can be the echo of another. A
-    process that a launcher had to terminate outlived it.
+    Or got the same fault at one moment, so that none can be the echo of another, also
+    where its launcher had just told it to end: that sends no such signal.
     """
     if deaths.select(KIND.alias("kind"), "site", "by").unique().height != 1:
         return False
-    alike = deaths["by"][0] in ("traceback", "call") or (
-        bool(deaths.select(FAULTED.all()).item())
-        and primary_exits.first(deaths).height == deaths.height
-        and frames.message(*exit_records.TOLD_TO_END).is_empty()
-        and exit_records.torn_down(frames).is_empty()
-    )
-    return alike and world.is_everyone(frames, exit_records.ranks_of(deaths))
+    ranks = exit_records.ranks_of(deaths)
+    if deaths["by"][0] not in ("traceback", "call"):
+        if not deaths.select(FAULTED.all()).item():
+            return False
+        ends = exit_records.ended(frames).filter(pl.col("code") == deaths["code"][0])
+        if primary_exits.first(ends).height != ends.height:
+            return False
+        ranks |= exit_records.ranks_of(ends)
+    return world.is_everyone(frames, ranks)
 
 
-def _of_the_program(deaths: pl.DataFrame) -> Finding:
+def _of_the_program(frames: Frames, deaths: pl.DataFrame) -> Finding:
     """Return the finding for a failure of the program: no rank is the culprit."""
-    ranks = common.numbers(deaths["rank"])
+    many = len(world.ranks(frames))
     why, site = str(deaths["why"][0]), deaths["site"][0]
     raised = deaths["by"][0] in ("traceback", "call")
     did = "raised" if raised else "ended:"
@@ -160,7 +162,7 @@ def _of_the_program(deaths: pl.DataFrame) -> Finding:
     return Finding(
         slug="crashed-rank",
         confidence="certain" if raised else "likely",
-        headline=f"all {len(ranks)} ranks {did} {why}"[:200],
+        headline=f"all {many} ranks {did} {why}"[:200],
         evidence=common.cites(deaths, 2),
         explanation=f"All ranks {how}: {why}"
         + (f", in {site}" if site else "")
