@@ -7,6 +7,7 @@ consecutively. A process that the agent terminated was alive until then.
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -131,6 +132,21 @@ def _rest(found: list[Crew]) -> list[Crew]:
 def ranks(frames: Frames) -> frozenset[int]:
     """Return the ranks that agents are known to have run."""
     return frozenset().union(*(crew.ranks for crew in crews(frames)))
+
+
+def unmoved(frames: Frames) -> frozenset[int]:
+    """Return the ranks that only SIGKILL ended, where SIGTERM ended others.
+
+    An agent sends it half a minute later. The default action of SIGTERM ends a process
+    in whatever call it waits; one that is stopped, or blocked in the kernel, stays.
+    """
+    told = frames.message(*exit_records.TOLD_TO_END)
+    if "child" not in told.columns:
+        return frozenset()
+    ends = frames["exits"].filter(pl.col("pid").is_in(told["child"].implode()))
+    killed = exit_records.ranks_of(ends.filter(pl.col("code") == -signal.SIGKILL))
+    ended = exit_records.ranks_of(ends.filter(pl.col("code") == -signal.SIGTERM))
+    return killed if ended and len(killed) == 1 else frozenset()
 
 
 def lived(frames: Frames) -> frozenset[int]:

@@ -17,15 +17,19 @@ STATUS = "c10d.watchdog.status"
 
 
 def unheard(frames: Frames) -> list[int]:
-    """Return the sorted ranks without a stderr file, if others have their own."""
+    """Return the sorted ranks without a stderr file, if others have their own.
+
+    How a process ended may tell as well that it had not given up its call before.
+    """
     own = frames["sources"].filter(pl.col("stream") == "stderr")
     if own.is_empty():
         return []
     local = own["local_rank"].drop_nulls().implode()
-    ranks = own["rank"].drop_nulls().implode()
-    heard = pl.col("local_rank").is_in(local) | pl.col("rank").is_in(ranks)
+    named = own["rank"].drop_nulls().implode()
+    heard = pl.col("local_rank").is_in(local) | pl.col("rank").is_in(named)
     # a rank without a local rank is left out: its own file cannot be identified
-    return sorted(frames["ranks"].filter(~heard)["rank"].drop_nulls())
+    ranks = {*frames["ranks"].filter(~heard)["rank"].drop_nulls()}
+    return sorted(ranks - agent_processes.unmoved(frames))
 
 
 def beside_others(frames: Frames, words: pl.DataFrame) -> list[int]:

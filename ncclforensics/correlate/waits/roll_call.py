@@ -331,7 +331,9 @@ def _heard(frames: Frames, lines: pl.DataFrame, own: pl.DataFrame) -> frozenset[
     beside |= {*said["told"]}
     unheard = frozenset(uncollected.unheard(frames))
     unheard |= ranks_of(emptied)
-    return (ranks_of(lines) | files | beside) - unheard
+    # a process that did not end when it was told to had not given up before
+    held = agent_processes.unmoved(frames)
+    return ((ranks_of(lines) | files | beside) - unheard) | held
 
 
 def _is_emptied(frames: Frames) -> pl.Expr:
