@@ -145,8 +145,11 @@ def _are_all_alike(frames: Frames, deaths: pl.DataFrame) -> bool:
     if deaths["by"][0] not in ("traceback", "call"):
         if not deaths.select(FAULTED.all()).item():
             return False
-        ends = exit_records.ended(frames).filter(pl.col("code") == deaths["code"][0])
-        if primary_exits.first(ends).height != ends.height:
+        told = exit_records.ended(frames), exit_records.torn_down(frames)
+        ends = pl.concat(told).with_columns(pl.lit("exit").alias("by"))
+        alike = ends["code"].is_in(deaths["code"].drop_nulls().implode()).all()
+        at_once = (primary_exits.first(e).height == e.height for e in (deaths, ends))
+        if not (alike and all(at_once)) or exit_records.has_outlived(frames, ends):
             return False
         ranks |= exit_records.ranks_of(ends)
     return world.is_everyone(frames, ranks)

@@ -128,6 +128,14 @@ def is_by_agent(frames: Frames, ends: pl.DataFrame) -> pl.Series:
     return by_signal | known["is_told"].fill_null(False)
 
 
+def has_outlived(frames: Frames, ends: pl.DataFrame) -> bool:
+    """Whether an agent terminated a process of which no exit among `ends` tells."""
+    told = frames.message(*TOLD_TO_END)
+    if "child" not in told.columns:
+        return False
+    return not told["child"].drop_nulls().is_in(ends["pid"].implode()).all()
+
+
 def are_of_one_host(frames: Frames, deaths: pl.DataFrame) -> bool:
     """Whether one host's ranks got SIGKILL and all others only an agent's signal."""
     hosts = deaths["host"].unique()
