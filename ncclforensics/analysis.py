@@ -165,6 +165,7 @@ def _read_whose(ranked: Ranked, frames: Frames) -> frozenset[int] | None:
     return frozenset() if "victim" in frames["events"]["role"] else None
 
 
+UNEQUAL = ("collective-mismatch", "shape-mismatch")  # some rank differs from others
 OPEN = ("timeout-masking", "stuck-in-collective")  # nobody is named
 MAY_HAVE_LEFT = (
     *("missing-rank", "rank-conditional-collective", "call-order-deadlock"),
@@ -186,6 +187,13 @@ def _unrefuted(frames: Frames) -> pl.DataFrame:
     if not (refuted and standstill.motion(frames).name == standstill.LOOKS):
         return told
     return told.filter(pl.col("message") != unknown_failures.OF_PERSON)
+
+
+def _names_nobody(verdict: Finding | None) -> bool:
+    """Whether somebody is to blame, or something stopped, and nobody is named."""
+    if verdict is None:
+        return True
+    return verdict.slug in UNEQUAL and not (verdict.ranks or verdict.hosts)
 
 
 def _is_other(ranked: Ranked, before: Ranked) -> bool:
@@ -246,7 +254,7 @@ def conclude(
         signs = 0
     ranked = ranking.rank(said, diagnosers.CLASSES, signs, told)
     suspected = suspects.suspects(joined)
-    if not (suspected or ranked.verdict):
+    if not suspected and _names_nobody(ranked.verdict):
         suspected = first_exits.suspects(joined)
     ranked = dataclasses.replace(ranked, suspects=suspected)
     ranked = onset.with_call(joined, ranked)
