@@ -435,6 +435,26 @@ def test_a_restart_that_counts_from_the_start_lost_its_state(analyzed):
     assert "after step 40" in analysis.ranked.verdict.headline
 
 
+DATED = "2026-11-20 1{}:{:02}:00 step {} loss 1.25\n"
+
+
+def by_the_clock(hour, first, last):
+    return "".join(DATED.format(hour, n, n) for n in range(first, last + 1))
+
+
+@pytest.mark.parametrize(("hour", "lost"), [(2, True), (0, False)])
+def test_the_node_that_counts_anew_may_have_joined_with_the_restart(
+    analyzed, hour, lost
+):
+    """Its own agent logs no restart; before that of another it is a second count."""
+    restart = "W1120 11:30:00.000000 700 torch/distributed/elastic/agent/server/api.py:952] [default] Detected 1 new nodes from group_rank=0; will restart worker group\n"
+    logs = {
+        "n0.log": by_the_clock(1, 0, 20) + restart,
+        "n1.log": by_the_clock(hour, 0, 20),
+    }
+    assert bool(found(analyzed(logs), "restart-lost-state")) == lost
+
+
 def attempts(again, more=""):
     folder = "none_a/attempt_{}/0/stdout.log"
     second = steps(*again) + more

@@ -39,3 +39,27 @@ def test_the_rank_that_serves_the_store_is_not_missing(analyzed):
     bare = [line.partition(" ")[2] for line in (JOINED.format(3), LATER.format(1))]
     found = analyzed({"worker-0.log": bare[0], "worker-1.log": bare[1]})
     assert all(0 not in finding.ranks for _, finding in found.ranked.findings)
+
+
+COUNT = "torch.distributed.DistStoreError: Timed out after 901 seconds waiting for clients. 3/4 clients joined."
+CLOSED = (
+    "[W1219 21:49:14.868950271 TCPStore.cpp:125] [c10d] recvValue failed on "
+    "SocketImpl(fd=4, addr=[gpu-d02]:33129, remote=[gpu-d01]:29400): Failed to recv, got "
+    "0 bytes. Connection was likely closed. Did the remote server shutdown or crash?"
+)
+EXITED = "srun: error: gpu-d0{}: task {}: Exited with exit code 1\n"
+
+
+def steps_of_srun(*spoke):
+    """Four tasks of one node each, of which some print what torch says."""
+    said = "".join(f"{task}: {CLOSED if task else COUNT}\n" for task in spoke)
+    return said + "".join(EXITED.format(task + 1, task) for task in range(4))
+
+
+def test_the_host_whose_task_prints_nothing_of_torch_did_not_join(analyzed):
+    found = analyzed({"slurm.out": steps_of_srun(0, 1, 2)}).ranked.verdict
+    assert (found.slug, found.hosts) == ("rendezvous-failed", ("gpu-d04",))
+
+
+def test_of_two_such_hosts_the_count_tells_none(analyzed):
+    assert analyzed({"slurm.out": steps_of_srun(0, 1)}).ranked.verdict.hosts == ()

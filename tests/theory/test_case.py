@@ -68,6 +68,13 @@ def test_a_host_or_a_pair_that_failed_as_a_whole_counts_as_one():
     assert found.units([0]) == (1, 0)
 
 
+def test_a_host_of_which_few_ranks_were_spared_failed_with_exceptions():
+    found = case([WAITS] * 8, hosts=[*"xxxxyyyy"])
+    assert found.units([4, 5, 7]) == (2, 2)
+    assert found.units([4, 6]) == (2, 0)  # half of it: two ranks
+    assert found.units([0, 4, 5, 6]) == (3, 2)
+
+
 @pytest.mark.parametrize(
     ("hosts", "whole"), [("xxxyyyzz", True), ("xxyyyyzz", False), ("xxxyyyz.", True)]
 )

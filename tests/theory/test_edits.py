@@ -90,3 +90,12 @@ def test_who_makes_the_calls_of_its_program_behind_an_extra_one_goes_on(
 ):
     found, _ = edit(f"|X{behind}")
     assert (found.kind, found.goes_on) == ("extra", goes_on)
+
+
+@pytest.mark.parametrize(("elements", "kind"), [(ord("c"), "swap"), (1, "skip")])
+def test_two_calls_changed_places_though_a_path_of_its_own_makes_one(elements, kind):
+    """`e` is the call `c` at another line, or another call."""
+    odd = all_but(f"{HISTORY}ab|dep", f"{HISTORY}abcdp|W")
+    sizes = {(2, len(HISTORY) + 3): elements}
+    told = program.program(frames(odd, sizes=sizes), range(4))
+    assert edits.edit(told, told.deviations[2]).kind == kind

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 CHILD, SNIPPET = "launchers.spawn.raised", "launchers.ray.error_snippet"
-LOUD = ("W", "E", "F", "C", "WARN", "WARNING", "ERROR", "CRITICAL", "FATAL")
+LOUD = r"^\W*(?:WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b"  # in front of a record
+LEVELS = ("W", "E", "F", "C", "WARN", "WARNING", "ERROR", "CRITICAL", "FATAL")
 LINE = {"source": pl.String(), "line": pl.Int64()}
 
 
@@ -45,7 +46,8 @@ def logged(frames: Frames) -> pl.DataFrame:
     the traceback may be another process's.
     """
     raised = frames.message("python.traceback").filter(pl.col("rank").is_null())
-    above = frames["events"].filter(pl.col("level").is_in(LOUD)).drop_nulls("rank")
+    loud = pl.col("level").is_in(LEVELS) | pl.col("text").str.contains(LOUD)
+    above = frames["events"].filter(loud).drop_nulls("rank")
     heads = above.select("source", (pl.col("line") + 1).alias("line"), "rank")
     one = heads.unique().unique(["source", "line"], keep="none")
     return _lines(raised, one, "rank")

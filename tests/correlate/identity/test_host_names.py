@@ -2,8 +2,12 @@
 
 import pytest
 
-from log_lines import table, timeout, verdict
+from log_lines import init, table, timeout, verdict
 
+OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 6.12 GiB. GPU 1 has "
+    "a total capacity of 79.11 GiB of which 3.44 GiB is free.\n"
+)
 PANIC = "[412113.0040] Kernel panic - not syncing: Fatal machine check\n"
 
 
@@ -82,3 +86,13 @@ def test_what_somebody_wrote_over_a_name_is_no_host(analyzed, name):
     event = "transport/net_ib.cc:88 NCCL WARN NET/IB : mlx5_0:1 Got async event : port error"
     finding = analyzed({"a.log": f"{name}:5121:5470 [3] {event}\n"}).ranked.verdict
     assert (finding.slug, finding.hosts) == ("ib-error", ())
+
+
+@pytest.mark.parametrize(("other", "host"), [("gpu0001", "gpu0001"), ("gpu0002", None)])
+def test_lines_without_a_host_are_of_the_one_that_the_files_name_tells(
+    analyzed, other, host
+):
+    """Unless another one speaks in that file."""
+    log = init(0, 2, host=other) + init(1, 2, host=other) + "epoch 1\n" + OOM
+    found = analyzed({"gpu0001.log": log, "b.log": init(0, 2)})
+    assert found.frames.message("python.cuda_oom")["host"].to_list() == [host]

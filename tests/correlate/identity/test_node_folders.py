@@ -43,11 +43,12 @@ def test_folders_of_nodes_are_found_below_two_looks(analyzed):
     [
         lambda rank: f"stage{rank // 4}",  # of a pipeline
         lambda rank: f"{rank // 4}",
+        lambda rank: f"nccl_trace_{'ab'[rank // 4]}",  # what the dumps are called
         lambda rank: f"node{rank % 2}",  # in turns: which ranks, no line tells
         lambda rank: f"box{rank}",  # one rank each
         lambda rank: "node0",
     ],
-    ids=["stages", "numbers", "in turns", "one each", "one folder"],
+    ids=["stages", "numbers", "dumps", "in turns", "one each", "one folder"],
 )
 def test_other_folders_are_no_nodes(analyzed, folder):
     assert hosts(analyzed(job(folder))) == {}

@@ -51,3 +51,39 @@ def test_a_quoted_traceback_is_of_each_rank_in_its_heading(analyzed):
 def test_a_traceback_that_is_not_below_the_heading_is_not_theirs(analyzed):
     text = "[Rank 1,2 Error Snippet]:\n\n" + raised("ValueError: short record")
     assert ranks(analyzed({"driver.log": text}).frames, "python.traceback") == [None]
+
+
+STARTED = (
+    "[2026-11-20 10:00:00,245] [INFO] [launch.py:245:main] process {pid} spawned with "
+    "command: ['python3', '-u', 'train.py', '--local_rank={rank}']\n"
+)
+LEFT = "[2026-11-20 10:09:00,388] [INFO] [launch.py:285:main] Process {} exits successfully.\n"
+CLOSED = "[rank{}]: RuntimeError: [/pytorch/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.2]:24465."
+
+
+def test_the_child_of_deepspeed_that_exited_in_peace_is_a_rank(analyzed):
+    text = "".join(STARTED.format(pid=400 + rank, rank=rank) for rank in range(4))
+    lost = "".join(
+        raised(CLOSED.format(rank)[9:], f"[rank{rank}]: ") for rank in (0, 1, 3)
+    )
+    found = analyzed({"job.log": text + LEFT.format(402) + lost}).ranked.verdict
+    assert (found.slug, found.ranks) == ("uneven-inputs", (2,))
+
+
+def test_of_another_stream_the_numbers_may_be_of_another_node(analyzed):
+    text = "".join(STARTED.format(pid=400 + rank, rank=rank) for rank in range(4))
+    frames = analyzed({"job.log": text, "other.log": LEFT.format(402)}).frames
+    assert frames["exits"]["local_rank"].to_list() == [None]
+
+
+RECORD = "2026-11-20 10:00:00,123 {} [rank 3] trainer.py:88 {}\n"
+
+
+def test_a_traceback_below_an_error_record_is_of_the_records_rank(analyzed):
+    log = RECORD.format("ERROR", "batch failed") + raised("ValueError: short record")
+    assert ranks(analyzed({"job.log": log}).frames, "python.traceback") == [3]
+
+
+def test_below_a_record_of_progress_it_may_be_of_any(analyzed):
+    log = RECORD.format("INFO", "step 8 loss 1.5") + raised("ValueError: short record")
+    assert ranks(analyzed({"job.log": log}).frames, "python.traceback") == [None]

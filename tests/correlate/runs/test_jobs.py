@@ -176,3 +176,12 @@ def test_dumps_of_two_jobs_in_two_folders_are_told_apart(jobs, tmp_path):
 def test_one_jobs_dumps_collected_twice_are_one_job(jobs, tmp_path):
     found = beside(jobs, tmp_path, "torch-crashed-rank", "torch-crashed-rank")
     assert not [n.text for n in found.notes if "this is about job" in n.text]
+
+
+def test_folders_named_by_the_time_of_day_are_looks_at_one_job(jobs, tmp_path):
+    for folder in ("0521", "0541"):
+        dumps = jobs / "torch-missing-rank" / "evidence" / "fr"
+        shutil.copytree(dumps, tmp_path / folder / "fr")
+    found = analyze([str(tmp_path)]).report
+    assert not found.others
+    assert (found.verdict.slug, found.verdict.culprits.ranks) == ("missing-rank", (2,))
