@@ -20,12 +20,19 @@ SUPPOSED = (
     r"(?i)\b(?:if|when|whenever|unless|until|whether|never|no longer|not|avoids?"
     r"|prevents?)\b[^.;!?]{0,80}\b(?:hangs|freezes|stuck)\b"
 )
-# a level in front that is not that of an error
-WARNED = r"^[^a-z]{0,40}\bWARN(?:ING)?\b"
+# a level in front that is not that of an error; Ray's programs in C++ print
+# `W 735 779] actor_manager.cc:110: `
+WARNED = r"^(?:[^a-z]{0,40}\bWARN(?:ING)?\b|[IW] \d+ \d+\] )"
 # a line that says that nothing of a kind failed
 NONE = (
     r"(?i)\b(?:no|zero|0|without(?: any)?|not a single) (?:\w+ )?"
     r"(?:failed|failures?|errors?|aborted|timed out|timeouts?)\b"
+    r"|\b(?:num|number|count|total)\b[^.;:=]{0,80}[:=] ?0\s*$"
+)
+# a line that says that its program goes on all the same
+GOES_ON = (
+    r"(?i)\b(?:continuing|(?:will )?(?:retry|try again)|retrying|ignoring|ignored"
+    r"|skipping|falling back)\b"
 )
 SERVES = "launchers.serving"
 BAD_LEVELS = ("E", "F", "ERROR", "FATAL", "CRITICAL", "C")
@@ -50,7 +57,7 @@ def lines(frames: Frames) -> pl.DataFrame:
     bad = pl.col("level").is_in(BAD_LEVELS).fill_null(False)
     by_words = (pl.col("message") == BY_WORDS) & pl.col("level").is_null()
     by_words &= ~pl.any_horizontal(
-        pl.col("text").str.contains(form) for form in (WARNED, NONE)
+        pl.col("text").str.contains(form) for form in (WARNED, NONE, GOES_ON)
     )
     told = told.filter(pl.when(of_person).then(claimed).otherwise(bad | by_words))
     known = job.ended_in_order(frames) or job.signs_of_failure(frames)

@@ -6,6 +6,8 @@ from ncclforensics.report.opening_lines import opening
 
 STEPS = "".join(f"[rank0]: step {n} loss 2.{n}\n" for n in range(1, 7))
 UNKNOWN = (
+    "num events failed to report to the aggregator: 10",
+    "[2026-11-28 13:55:22,123 E 735 779] actor_manager.cc:110: Failed to look up actor",
     "*** Process received signal ***",
     "storage: error: cannot reach the bucket",
     "frobnicator failed: widget 9 is gone",
@@ -15,6 +17,10 @@ UNKNOWN = (
     "NCCL RAS: comm 0x12 has a MISMATCH",
 )
 HARMLESS = (
+    "num events failed to report to the aggregator: 0",
+    "[2026-11-28 13:55:22,123 W 735 779] actor_manager.cc:110: Failed to look up actor",
+    "cleaner: failed to query the controller, it may be unavailable. Continuing to watch.",
+    "upload of shard 3 failed, will retry in 5 s",
     "0 failed, 12 passed",
     "finished: 40 iterations, best acc 0.5, no failed samples",
     "validation error: 0.2531",
