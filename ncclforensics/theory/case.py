@@ -233,13 +233,15 @@ class Case:
 
         All ranks of one host, or of one group smaller than the job, count as one
         failure. So do most of them, where each that is spared counts as one more: that
-        is told with fewer exceptions than rank by rank.
+        is told with fewer exceptions than rank by rank. Of all ranks of the job, the
+        exceptions are the odd ones.
         """
         left = set(ranks)
+        everyone = len(world.ranks(self.frames))
         failures = kin = 0
         for some in self._wholes:
             hit, spared = left & some, len(some - left)
-            if len(hit) > spared + 1:
+            if len(hit) > spared + 1 and (not spared or len(some) < everyone):
                 left -= hit
                 failures += 1 + spared
                 kin += len(hit) - 1

@@ -15,7 +15,6 @@ WEIGHTS: dict[str, tuple[float, str]] = {
     "mismatch": (3.0, "another operation or size under one number"),
     "off program": (3.0, "a call made or left out where the peers' programs differ"),
     "moved": (0.5, "a call made before its turn is both left out and made"),
-    "second group": (2.0, "that there are two groups, where nothing shows a second"),
     "stuck-in-collective": (4.0, "all came: network or GPU, named by other evidence"),
     "lost": (6.0, "a process that died and left neither dump nor line"),
     "running": (8.0, "dumps are taken because a job hangs, seldom while it runs"),

@@ -20,10 +20,9 @@ PREDICTED = ("swap", "skip", "moved")  # it does: the name of its place says no 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame each side of a cycle; and the whole cycle, in case no side is odd."""
-    if end.kind != "circle":
+    if end.kind != "circle" or _is_by_place(case, end):
         return
     one_group = _is_one_number(case, end)
-    unshown = float(_is_by_place(case, end))
     for side in sides.odd(case, end):
         if side.owes or (one_group and side.kind not in PREDICTED):
             continue
@@ -36,7 +35,6 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             costs=(
                 *sides.blame_alone(case, end, "off program", side),
                 ("moved", 1.0),
-                ("second group", unshown),
                 *sides.claimed(case, side.ranks, side.call),
                 ("known elsewhere", AGAINST.get(side.kind, 0.0)),
                 ("named place", float(named)),
@@ -48,8 +46,6 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 ("said over", float({*side.ranks} <= case.over)),
             ),
         )
-    if unshown:
-        return  # nor does anything show that all are in a cycle of groups
     calls = [case.calls[n] for n in end.calls]
     # all ranks do the same half first; the other halves are posted, or still to come
     ops = {call["op"] if call["is_p2p"] else None for call in calls}
@@ -61,11 +57,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         calls[0],
         tuple(calls[1:]),
         what="all alike" if alike else "all",
-        costs=(
-            ("off program", 1.0),
-            ("moved", 1.0),
-            *sides.unexplained(case, end, ()),
-        ),
+        costs=(("off program", 1.0), ("moved", 1.0), *sides.unexplained(case, end, ())),
     )
 
 
@@ -85,9 +77,8 @@ def _is_by_place(case: Case, end: End) -> bool:
     Then nothing shows that they are of two groups.
     """
     calls = [case.calls[n] for n in end.calls]
-    return not any(c["pg"] or c["pg_desc"] or c["is_p2p"] for c in calls) and not any(
-        c["seq"] is not None for c in calls
-    )
+    told = ("pg", "pg_desc", "seq")
+    return not any(c["is_p2p"] or any(c[t] is not None for t in told) for c in calls)
 
 
 def _went_on(case: Case, side: sides.Side) -> bool:
