@@ -119,17 +119,16 @@ def _with_turns(frames: Frames, steps: pl.DataFrame) -> pl.DataFrame:
         "source", pl.col("line").alias("at"), "t"
     )
     beside = steps.join(restarts, on="source").filter(pl.col("line") > pl.col("at"))
-    counted = beside.group_by("source", "line").agg(pl.len().alias("_above"))
+    counted = beside.group_by(place).agg(pl.len().alias("_above"))
     times = restarts.drop_nulls("t").sort("t").select("t").with_row_index("_before", 1)
     times = times.unique("t", keep="last", maintain_order=True)
     dated = steps.select("source", "line", "t").drop_nulls("t").sort("t")
-    dated = dated.join_asof(times, on="t").drop("t").unique(["source", "line"])
+    dated = dated.join_asof(times, on="t").drop("t").unique(place)
     number = pl.max_horizontal("_above", "_before").fill_null(0).cast(pl.Int64)
-    place = {"on": ["source", "line"], "how": "left", "maintain_order": "left"}
     return (
         steps.with_columns(pl.col("attempt").fill_null(0))
-        .join(counted, **place)
-        .join(dated, **place)
+        .join(counted, on=place, how="left", maintain_order="left")
+        .join(dated, on=place, how="left", maintain_order="left")
         .with_columns(turn=pl.col("attempt") * MOST_RESTARTS + number)
         .drop("_above", "_before")
     )
