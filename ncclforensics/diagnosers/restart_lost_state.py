@@ -115,9 +115,9 @@ def _with_turns(frames: Frames, steps: pl.DataFrame) -> pl.DataFrame:
     Those above it in its file, or before it by the clock in the file of any agent: the
     node that counts anew may have joined with the restart.
     """
-    restarts = frames.message(*RESTARTS).select(
-        "source", pl.col("line").alias("at"), "t"
-    )
+    place = ["source", "line"]
+    logged = frames.message(*RESTARTS)
+    restarts = logged.select("source", pl.col("line").alias("at"), "t")
     beside = steps.join(restarts, on="source").filter(pl.col("line") > pl.col("at"))
     counted = beside.group_by(place).agg(pl.len().alias("_above"))
     times = restarts.drop_nulls("t").sort("t").select("t").with_row_index("_before", 1)
