@@ -8,6 +8,7 @@ times faster than the Aho-Corasick of polars, which stands in where it is not in
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import defaultdict
 from functools import cached_property
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 MANY = 8  # needles from which one pass for all is faster than a pass for each
+FEW_BYTES = 1 << 16  # of text that is searched as fast without numpy
+SAMPLE_BYTES = 1 << 14  # that tell which byte of a needle is rare
 
 
 class Finder(Protocol):
@@ -29,10 +32,8 @@ class Finder(Protocol):
         """Return the numbers of the needles that occur in `data`."""
         ...
 
-    def places(
-        self, data: bytes, wanted: Collection[int]
-    ) -> Mapping[int, Sequence[int]]:
-        """Return the offsets at which each of the needles `wanted` begins, in order."""
+    def places(self, data: bytes, wanted: Collection[int]) -> Mapping[int, pl.Series]:
+        """Return the offsets at which each needle of `wanted` begins, Int64, sorted."""
         ...
 
 
@@ -42,8 +43,33 @@ def finder(needles: Sequence[str]) -> Finder:
     return _Hyperscan(encoded) if find_spec("hyperscan") else _Polars(encoded)
 
 
-def places(data: bytes, needle: bytes) -> Iterator[int]:
-    """Yield the offsets at which a needle begins; they do not overlap."""
+def in_bulk(data: bytes, needle: bytes) -> pl.Series:
+    """Return the offsets at which a needle begins, Int64, in order.
+
+    With numpy, if that is loaded, nothing is done per hit: a needle can only begin
+    where its rarest byte stands.
+    """
+    numpy = sys.modules.get("numpy")
+    if numpy is None or len(data) < max(FEW_BYTES, len(needle)):
+        return pl.Series([*_one_by_one(data, needle)], dtype=pl.Int64)
+    text = numpy.frombuffer(data, "uint8")
+    often = numpy.bincount(text[:SAMPLE_BYTES], minlength=256)
+    rare, *others = sorted(range(len(needle)), key=lambda i: often[needle[i]])
+    at = numpy.flatnonzero(text == needle[rare]) - rare
+    at = at[(at >= 0) & (at <= len(data) - len(needle))]
+    for other in others[:1]:
+        at = at[text[at + other] == needle[other]]
+    size = len(needle)
+    begins = numpy.ndarray(len(data) - size + 1, f"S{size}", data, strides=(1,))
+    return pl.Series(at[begins[at] == needle], dtype=pl.Int64)
+
+
+def count(data: bytes, needle: bytes) -> int:
+    """Return how often a needle occurs."""
+    return in_bulk(data, needle).len() if "numpy" in sys.modules else data.count(needle)
+
+
+def _one_by_one(data: bytes, needle: bytes) -> Iterator[int]:
     at = data.find(needle)
     while at >= 0:
         yield at
@@ -61,10 +87,8 @@ class _Polars:
         held = text.str.extract_many(self._list, overlapping=True).explode()
         return {self._numbers[needle] for needle in held.drop_nulls().unique()}
 
-    def places(
-        self, data: bytes, wanted: Collection[int]
-    ) -> Mapping[int, Sequence[int]]:
-        return {n: [*places(data, self._needles[n])] for n in wanted}
+    def places(self, data: bytes, wanted: Collection[int]) -> Mapping[int, pl.Series]:
+        return {n: in_bulk(data, self._needles[n]) for n in wanted}
 
 
 class _Hyperscan:
@@ -77,11 +101,9 @@ class _Hyperscan:
         self._scan("once", data, lambda needle, *_: found.add(needle))
         return found
 
-    def places(
-        self, data: bytes, wanted: Collection[int]
-    ) -> Mapping[int, Sequence[int]]:
+    def places(self, data: bytes, wanted: Collection[int]) -> Mapping[int, pl.Series]:
         if len(wanted) < MANY:
-            return {n: [*places(data, self._needles[n])] for n in wanted}
+            return {n: in_bulk(data, self._needles[n]) for n in wanted}
         found: defaultdict[int, list[int]] = defaultdict(list)
         ends = {n: found[n].append for n in wanted}
 
@@ -90,7 +112,10 @@ class _Hyperscan:
                 ends[needle](end)
 
         self._scan("all", data, met)
-        return {n: [end - len(self._needles[n]) for end in found[n]] for n in wanted}
+        return {
+            n: pl.Series(found[n], dtype=pl.Int64) - len(self._needles[n])
+            for n in wanted
+        }
 
     # prepared when they are first asked for: few logs need both
     @cached_property

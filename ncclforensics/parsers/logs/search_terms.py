@@ -30,7 +30,10 @@ WRAPPED = 4  # lines that one wrapped message may span
 QUIET_LINES = 8192
 PACED_LINES = 512  # with the time of a step; far more than a judgement on them needs
 OF_RANKS = "timers.step"  # compared rank with rank in the same steps: see `thinning`
+ALL_STEPS = 512  # that are all read; a judgement on who is slow needs fewer
 CALLS = "nccl.coll"  # are counted: see `call_counting`
+FIRST_CALLS = 128  # of a communicator that are read; they show that none was lost
+LAST_CALLS = 1024  # a CUDA stream holds about that many launches
 TAGGED_LINES = 4096  # looked at
 LOUD_LINES = 32_768  # every rank of a very large job prints a few
 

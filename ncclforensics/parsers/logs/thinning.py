@@ -10,10 +10,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
-ALL = 512  # steps that are all read; a judgement on who is slow needs fewer
+from ncclforensics.parsers.logs import search_terms
+
+if TYPE_CHECKING:
+    from ncclforensics.parsers.logs.ended_texts import Flags, Keys, Numbers
+
 UNTOLD = 8192  # lines that are read of those that tell neither step nor rank
 STEPS = (
     r"(?i)\b(?:step|iter|iteration)[\"']?(?:\s{0,2}[:=]\s{0,6}| {1,6})(\d{1,9})\b",
@@ -22,6 +28,7 @@ STEPS = (
 RANK = r"(?i)\brank\W{0,3}(\d{1,7})\b"
 # A hash chooses, so that steps may be printed at any interval: murmur3's last rounds.
 ROUNDS = ((16, 0x85EBCA6B), (13, 0xC2B2AE35))
+WHOLE = np.uint64(2**32 - 1)
 
 
 @dataclass(slots=True)
@@ -34,35 +41,43 @@ class Thinning:
 
     def chosen(self, raw: pl.Series) -> pl.Series:
         """Return which of the next lines are read, Boolean."""
-        text = pl.col("raw")
-        step = (text.str.extract(pattern) for pattern in STEPS)
-        told = pl.DataFrame({"raw": raw}).select(
-            pl.coalesce(step).cast(pl.UInt64).alias("step"),
-            text.str.extract(RANK).alias("rank"),
-        )
-        order = pl.col("step").rank("dense").cast(pl.UInt64) + self._steps
-        known = pl.col("rank").replace_strict(
-            dict(self._lines), default=0, return_dtype=pl.UInt64
-        )
-        place = pl.int_range(1, pl.len() + 1, dtype=pl.UInt64).over("step", "rank")
-        own = pl.when(pl.col("rank").is_not_null()).then(known + place)
-        key, so_far = pl.coalesce("step", own), pl.coalesce(order, own)
-        halved = (so_far / ALL).log(2).floor().clip(-1) + 1
-        untold = key.is_null().cum_sum() + self._untold <= UNTOLD
-        is_under = _hashed(key) < 2.0 ** (32 - halved)
-        mask = pl.when(key.is_null()).then(untold).otherwise(is_under)
-        chosen = told.select(mask.alias("chosen")).to_series()
-        self._steps += told["step"].drop_nulls().n_unique()
-        stepless = told.filter(pl.col("step").is_null())
-        self._untold += stepless["rank"].null_count()
-        self._lines.update(
-            dict(stepless.drop_nulls("rank").group_by("rank").len().iter_rows())
-        )
-        return chosen
+        found = np.zeros(raw.len(), np.bool_)
+        step = pl.coalesce(raw.str.extract(pattern) for pattern in STEPS)
+        steps = pl.select(step.cast(pl.UInt64)).to_series()
+        is_step = steps.is_not_null().to_numpy()
+        told = steps.drop_nulls().to_numpy()
+        known, order = np.unique(told, return_inverse=True)
+        found[is_step] = _is_under(told, order + 1 + self._steps)
+        self._steps += known.size
+        if not is_step.all():
+            found[~is_step] = self._of_ranks(raw.filter(steps.is_null()))
+        return pl.Series(found)
+
+    def _of_ranks(self, raw: pl.Series) -> Flags:
+        """Return which of the next lines without a step are read."""
+        ranks = raw.str.extract(RANK)
+        found = np.zeros(ranks.len(), np.bool_)
+        for rank in ranks.unique(maintain_order=True):
+            is_own = ranks.eq_missing(rank).to_numpy()
+            many = int(is_own.sum())
+            if rank is None:
+                found[is_own] = np.arange(many) < UNTOLD - self._untold
+                self._untold += many
+            else:
+                place = np.arange(1, many + 1, dtype=np.uint64) + self._lines[rank]
+                found[is_own] = _is_under(place, place)
+                self._lines[rank] += many
+        return found
 
 
-def _hashed(key: pl.Expr) -> pl.Expr:
-    """Return a number below 2 ** 32 that looks random, UInt64."""
+def _is_under(keys: Keys, so_far: Keys | Numbers) -> Flags:
+    """Return which keys are read where so many steps were told so far."""
+    halved = np.floor(np.log2(so_far / search_terms.ALL_STEPS)).clip(-1) + 1
+    return _hashed(keys) < 2.0 ** (32 - halved)
+
+
+def _hashed(keys: Keys) -> Keys:
+    """Return numbers below 2 ** 32 that look random, UInt64."""
     for shift, factor in ROUNDS:
-        key = ((key ^ (key // 2**shift)) * factor) % 2**32
-    return key ^ (key // 2**16)
+        keys = ((keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)) & WHOLE
+    return keys ^ (keys >> np.uint64(16))

@@ -9,7 +9,8 @@ import pytest
 
 from log_lines import timeout
 from ncclforensics.parsers.logs import log_reader
-from ncclforensics.parsers.logs.thinning import ALL, UNTOLD, Thinning
+from ncclforensics.parsers.logs.search_terms import ALL_STEPS as ALL
+from ncclforensics.parsers.logs.thinning import UNTOLD, Thinning
 from ncclforensics.sources import Source
 
 MANY = 16_000
