@@ -19,7 +19,12 @@ import polars as pl
 
 from ncclforensics.model.tables import NCCL_P2P
 from ncclforensics.parsers.logs import search_terms
-from ncclforensics.parsers.logs.ended_texts import UNKNOWN, EndedTexts
+from ncclforensics.parsers.logs.ended_texts import (
+    TEXTS,
+    UNKNOWN,
+    EndedTexts,
+    place_among,
+)
 from ncclforensics.parsers.logs.lines import Block
 from ncclforensics.parsers.logs.needles import in_bulk
 
@@ -35,7 +40,6 @@ COMM = r" comm (\S+) \[nranks="
 # the texts in front of `: opCount ` and AFTER_COMM that tell the same
 HEAD = r"([^\s:]+:\d{1,10}:\d{1,10} \[[^\]\n]{0,20}\] NCCL INFO [A-Z]\w+): opCount "
 TAIL = r" (comm \S+) \[nranks="
-TEXTS = 65_536  # that are known; more would be of lines that never repeat
 LESSON = 512  # unknown lines of a block that are parsed before all are
 COUNTS = ("line", "first", "calls", "numbered")
 # of a member: its calls so far, those held in blocks; of those not read, the first
@@ -114,7 +118,7 @@ class CallCounting:
         if not held:
             return None
         members = np.concatenate([calls.members for calls in held])
-        is_last = _places(members[::-1])[::-1] < search_terms.LAST_CALLS
+        is_last = place_among(members[::-1])[::-1] < search_terms.LAST_CALLS
         ends = np.cumsum([len(calls.rows) for calls in held])
         last = []
         for calls, mask in zip(held, np.split(is_last, ends[:-1]), strict=True):
@@ -218,7 +222,7 @@ class CallCounting:
         seen = np.zeros(len(members), np.int64)
         before = self._counts[of, SEEN]
         young = before.size and before.min() < search_terms.FIRST_CALLS
-        seen[members != UNKNOWN] = before + (_places(of) if young else 0)
+        seen[members != UNKNOWN] = before + (place_among(of) if young else 0)
         self._counts[:, SEEN] += np.bincount(of, minlength=len(self._counts))
         return seen
 
@@ -235,7 +239,7 @@ class CallCounting:
             if is_needed.any():
                 if len(self._held) <= BLOCKS:
                     return
-                back = _places(oldest.members[::-1])[::-1] + below[oldest.members]
+                back = place_among(oldest.members[::-1])[::-1] + below[oldest.members]
                 is_needed = back < search_terms.LAST_CALLS
                 self._copied.append(oldest.only(is_needed).copied())
             self._drop(oldest.only(~is_needed))
@@ -251,13 +255,3 @@ class CallCounting:
         counts[:, CALLS] += np.bincount(of, minlength=len(counts))
         numbered = np.bincount(of[calls.numbered], minlength=len(counts))
         counts[:, NUMBERED] += numbered
-
-
-def _places(members: Numbers) -> Numbers:
-    """Return for each call how many of its member stand before it."""
-    order = np.argsort(members, kind="stable")
-    begins = np.flatnonzero(np.diff(members[order], prepend=UNKNOWN))
-    many = np.diff(begins, append=len(members))
-    places = np.empty(len(members), np.int64)
-    places[order] = np.arange(len(members)) - np.repeat(begins, many)
-    return places

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     Keys = NDArray[np.uint64]
 
 UNKNOWN = -1
+TEXTS = 65_536  # that are worth knowing; more would be of lines that never repeat
 WORD = 8  # bytes; no text is shorter
 # odd, so that multiplying loses nothing: that of splitmix64
 FACTOR = np.uint64(0xBF58476D1CE4E5B9)
@@ -78,3 +79,13 @@ def _hashed(data: bytes, ends: Numbers, width: int) -> Keys:
         found = (found ^ words[ends - back]) * FACTOR
         found ^= found >> HALF
     return found
+
+
+def place_among(members: Numbers) -> Numbers:
+    """Return how many equal numbers, none negative, stand before each."""
+    order = np.argsort(members, kind="stable")
+    begins = np.flatnonzero(np.diff(members[order], prepend=UNKNOWN))
+    many = np.diff(begins, append=len(members))
+    places = np.empty(len(members), np.int64)
+    places[order] = np.arange(len(members)) - np.repeat(begins, many)
+    return places

@@ -227,8 +227,11 @@ class Scan:
         if of_steps:
             if self._thinning is None:
                 self._thinning = import_module(f"{HERE}.thinning").Thinning()
-            told = pl.concat([rows[n] for n in of_steps]).unique().sort()
-            parts.append(told.filter(~self._thinning.chosen(block.pick(told)["raw"])))
+            at, row = (pl.concat([of[n] for n in of_steps]) for of in (places, rows))
+            if len(of_steps) > 1:
+                order = at.arg_sort()
+                at, row = at.gather(order), row.gather(order)
+            parts.append(self._thinning.left_out(block, at, row))
         of_calls = [n for n in rows if n in self.search.counted]
         if of_calls and self._counting is None:
             self._counting = import_module(f"{HERE}.call_counting").CallCounting()
@@ -320,7 +323,11 @@ class Scan:
 
 
 def _without(rows: pl.Series, others: pl.Series) -> pl.Series:
-    return rows.filter(~rows.is_in(others.implode())) if others.len() else rows
+    if others.is_empty():
+        return rows
+    numpy = import_module("numpy")  # as those that leave rows out have done
+    goes = numpy.isin(rows.to_numpy(), others.to_numpy(), kind="table")
+    return rows.filter(pl.Series(~goes))
 
 
 def _table(lines: Mapping[int, str]) -> pl.DataFrame:
