@@ -22,6 +22,7 @@ from ncclforensics.parsers.logs import (
     headers,
     json_records,
     prefix_habits,
+    shared_heads,
     timestamps,
 )
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
@@ -29,12 +30,14 @@ from ncclforensics.parsers.logs.lines import ANSI, FILE
 
 # a progress bar (tqdm) ends without a line break, so the next line stands behind it
 UNDER_BAR = r"(\d(?:it/s|s/it)[^\]\n]{0,300}\])(\[rank\d{1,9}\]: )"
+ODD = ("\x00", "\x1b", "^", "\r", "\n", "it/s", "s/it")  # of UNDER_BAR, ANSI, redraws
 MAX_DECORATIONS = 5  # torchrun in srun in kubectl, with a time stamp, is four
 CUT = "\x1e"
 AHEAD = 160  # bytes of a prefix; more is another program's line
 TOGETHER = 512  # lines that are framed at once, wanted or not
 # Markdown emphasis or a quotation mark in front of a whole line
 EMPHASIS = r"^(?:\*\*|`{1,3}|\")([A-Za-z\[])"
+EMPHASES = ("```", "[repeated")  # and what Ray puts, behind a whole line
 
 # Each alternative matches at the start of a line. Rust regex has no look-ahead, so a
 # decoration that is a prefix of another one comes later.
@@ -212,24 +215,17 @@ def frame(lines: pl.DataFrame) -> pl.DataFrame:
     rank), `level`, the columns of WHO and GROUP, `t` and `yearless` (see `timestamps`).
     """
     bare = prefix_habits.rewritten(lines)
+    return shared_heads.framed(bare, _framed, [*ODD, *EMPHASES, *headers.LITERALS])
+
+
+def _framed(bare: pl.DataFrame) -> pl.DataFrame:
     told = [c for c in json_records.COLUMNS if c in bare.columns]
     bare = bare.select("line", pl.col("raw").fill_null(""), *told)
-    pieces = (
-        pl.col("raw")
-        .str.replace_all(ANSI, "")
-        .str.replace_all(UNDER_BAR, "$1\r$2")
-        .str.replace_all("\n", "\r")
-        .str.split("\r")
-    )
     whole = pl.col("raw").fill_null("").str.strip_suffix("```")
-    bare = collected(
-        json_records.unwrapped(bare)
-        .lazy()
-        .with_columns(pieces)
-        .explode("raw")
-        .with_columns(whole.str.replace(EMPHASIS, "$1"))
-        .filter(pl.col("raw") != "")
+    bare = _parted(json_records.unwrapped(bare)).with_columns(
+        whole.str.replace(EMPHASIS, "$1")
     )
+    bare = bare.filter(pl.col("raw") != "")
     peeled = _peel(bare).with_columns(pl.col("text").str.replace(EMPHASIS, "$1"))
     text = pl.col("text")
     held = headers.held(peeled["text"])
@@ -249,6 +245,24 @@ def frame(lines: pl.DataFrame) -> pl.DataFrame:
         .with_columns(part.alias("part"))
     )
     return _named(headers.take(segments, held))
+
+
+def _parted(lines: pl.DataFrame) -> pl.DataFrame:
+    """Split lines where something redraws, without the codes of a terminal."""
+    odd = lines["raw"].str.contains_any(ODD).fill_null(False)
+    if not odd.any():
+        return lines
+    pieces = (
+        pl.col("raw")
+        .str.replace_all(ANSI, "")
+        .str.replace_all(UNDER_BAR, "$1\r$2")
+        .str.replace_all("\n", "\r")
+        .str.split("\r")
+    )
+    placed = lines.with_row_index("place")
+    parted = placed.filter(odd).with_columns(pieces).explode("raw")
+    whole = pl.concat([placed.filter(~odd), parted])
+    return whole.sort("place", maintain_order=True).drop("place")
 
 
 @dataclass(slots=True)
@@ -288,17 +302,21 @@ def _peel(lines: pl.DataFrame) -> pl.DataFrame:
         pl.lit(None, pl.String).alias("outer_rank"),
         pl.lit(0).alias("prefixes"),
     )
+    text = pl.col("text")
+    rest = peeled["text"]  # null where nothing was found before
     for _ in range(MAX_DECORATIONS):
-        text = pl.col("text")
-        decorated = peeled["text"].str.contains(_DECORATION)
+        decorated = rest.str.contains(_DECORATION).fill_null(False)
         if not decorated.any():
             break
-        listed = text.str.contains(_LISTED)
         # of lines that are not decorated, it takes long to extract nothing
-        told = pl.when(decorated & ~listed).then(text).alias("said")
-        said = peeled.select(told.str.extract_groups(_DECORATION)).unnest("said")
+        rest = rest.to_frame().select(
+            pl.when(decorated & ~rest.str.contains(_LISTED)).then(rest).alias("text")
+        )
+        said = rest.select(text.str.extract_groups(_DECORATION).alias("said"))
+        said = said.unnest("said")
+        rest = rest.select(text.str.replace(_DECORATION, "")).to_series()
         peeled = peeled.with_columns(
-            pl.when(listed).then(text).otherwise(text.str.replace(_DECORATION, "")),
+            pl.coalesce(rest, text),
             *(
                 pl.coalesce(said[name], filled.first(peeled, name)).alias(name)
                 for name in filled.printed(said)
