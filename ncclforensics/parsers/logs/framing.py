@@ -30,7 +30,7 @@ from ncclforensics.parsers.logs.lines import ANSI, FILE
 
 # a progress bar (tqdm) ends without a line break, so the next line stands behind it
 UNDER_BAR = r"(\d(?:it/s|s/it)[^\]\n]{0,300}\])(\[rank\d{1,9}\]: )"
-ODD = ("\x00", "\x1b", "^", "\r", "\n", "it/s", "s/it")  # of UNDER_BAR, ANSI, redraws
+ODD = ["\x00", "\x1b", "^", "\r", "\n", "it/s", "s/it"]  # of UNDER_BAR, ANSI, redraws
 MAX_DECORATIONS = 5  # torchrun in srun in kubectl, with a time stamp, is four
 CUT = "\x1e"
 AHEAD = 160  # bytes of a prefix; more is another program's line
@@ -303,20 +303,20 @@ def _peel(lines: pl.DataFrame) -> pl.DataFrame:
         pl.lit(0).alias("prefixes"),
     )
     text = pl.col("text")
-    rest = peeled["text"]  # null where nothing was found before
+    open_ = peeled.select("text")  # null where nothing was found before
     for _ in range(MAX_DECORATIONS):
-        decorated = rest.str.contains(_DECORATION).fill_null(False)
-        if not decorated.any():
+        decorated = text.str.contains(_DECORATION)
+        if not open_.select(decorated.any()).item():
             break
         # of lines that are not decorated, it takes long to extract nothing
-        rest = rest.to_frame().select(
-            pl.when(decorated & ~rest.str.contains(_LISTED)).then(rest).alias("text")
+        open_ = open_.select(
+            pl.when(decorated & ~text.str.contains(_LISTED)).then(text)
         )
-        said = rest.select(text.str.extract_groups(_DECORATION).alias("said"))
-        said = said.unnest("said")
-        rest = rest.select(text.str.replace(_DECORATION, "")).to_series()
+        groups = text.str.extract_groups(_DECORATION).alias("said")
+        said = open_.select(groups).unnest("said")
+        open_ = open_.select(text.str.replace(_DECORATION, ""))
         peeled = peeled.with_columns(
-            pl.coalesce(rest, text),
+            pl.coalesce(open_["text"], text),
             *(
                 pl.coalesce(said[name], filled.first(peeled, name)).alias(name)
                 for name in filled.printed(said)

@@ -37,10 +37,15 @@ class Finder(Protocol):
         ...
 
 
-def finder(needles: Sequence[str]) -> Finder:
-    """Return the fastest finder that is installed."""
+def finder(needles: Sequence[str], often: frozenset[int] = frozenset()) -> Finder:
+    """Return the fastest finder that is installed.
+
+    Those `often` found, by number, are so in line after line of some texts.
+    """
     encoded = [needle.encode() for needle in needles]
-    return _Hyperscan(encoded) if find_spec("hyperscan") else _Polars(encoded)
+    if find_spec("hyperscan"):
+        return _Hyperscan(encoded, often)
+    return _Polars(encoded)
 
 
 def in_bulk(data: bytes, needle: bytes) -> pl.Series:
@@ -92,8 +97,11 @@ class _Polars:
 
 
 class _Hyperscan:
-    def __init__(self, needles: Sequence[bytes]) -> None:
+    def __init__(
+        self, needles: Sequence[bytes], often: frozenset[int] = frozenset()
+    ) -> None:
         self._needles = needles
+        self._often = often
         self._own = threading.local()  # a scratch serves one scan at a time
 
     def present(self, data: bytes) -> set[int]:
@@ -102,41 +110,45 @@ class _Hyperscan:
         return found
 
     def places(self, data: bytes, wanted: Collection[int]) -> Mapping[int, pl.Series]:
-        if len(wanted) < MANY:
-            return {n: in_bulk(data, self._needles[n]) for n in wanted}
+        often = [n for n in wanted if len(wanted) < MANY or n in self._often]
+        told = {n: in_bulk(data, self._needles[n]) for n in often}
+        if len(told) == len(wanted):
+            return told
         found: defaultdict[int, list[int]] = defaultdict(list)
-        ends = {n: found[n].append for n in wanted}
+        ends = {n: found[n].append for n in wanted if n not in told}
 
         def met(needle: int, _: int, end: int, *__: object) -> None:
             if needle in ends:
                 ends[needle](end)
 
         self._scan("all", data, met)
-        return {
+        return told | {
             n: pl.Series(found[n], dtype=pl.Int64) - len(self._needles[n])
             for n in wanted
+            if n not in told
         }
 
     # prepared when they are first asked for: few logs need both
     @cached_property
     def _once(self) -> Any:
-        return self._compiled("HS_FLAG_SINGLEMATCH")
+        return self._compiled(range(len(self._needles)), "HS_FLAG_SINGLEMATCH")
 
     @cached_property
     def _all(self) -> Any:
-        return self._compiled()
+        numbers = range(len(self._needles))
+        return self._compiled([n for n in numbers if n not in self._often])
 
-    def _compiled(self, *flags: str) -> Any:
-        """Return a database and its scratch."""
+    def _compiled(self, numbers: Sequence[int], *flags: str) -> Any:
+        """Return a database of some needles and its scratch."""
         import hyperscan
 
         flag = sum(getattr(hyperscan, name) for name in flags)
         database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         database.compile(
-            expressions=self._needles,
-            ids=list(range(len(self._needles))),
-            elements=len(self._needles),
-            flags=[flag] * len(self._needles),
+            expressions=[self._needles[n] for n in numbers],
+            ids=list(numbers),
+            elements=len(numbers),
+            flags=[flag] * len(numbers),
             literal=True,
         )
         return database, hyperscan.Scratch(database)

@@ -97,16 +97,18 @@ def search() -> Search:
     def numbers(some: Iterable[str]) -> frozenset[int]:
         return frozenset(map(every.index, some))
 
+    sampled = numbers([*paced, *only_tags])
+    often = sampled | numbers([*routine, *of_ranks, *calls])
     return Search(
         messages,
-        finder(every),
+        finder(every, often),
         [needle.encode() for needle in every],
         len(needles),
         numbers(routine),
         pl.Series([reach.get(n, 1) for n in searched], dtype=pl.Int64),
         pl.Series([n in loud for n in searched], dtype=pl.Boolean),
         [*(most.get(n, QUIET_LINES) for n in needles), *(sys.maxsize for _ in MARKS)],
-        numbers([*paced, *only_tags]),
+        sampled,
         numbers({*needles}.difference(grammar.needles(telling))),
         numbers(of_ranks),
         numbers(calls),
