@@ -160,6 +160,8 @@ class Scan:
         if last:
             ends = pl.Series(sorted(last), dtype=pl.Int64)
             self._beyond = block.pick(block.rows_of(ends).unique().tail(LAST_LINES))
+        if not held:
+            return NONE
         rows = {n: block.rows_of(places) for n, places in held.items()}
         self._refuse_pieces(block, rows)
         goes = self._left_out(block, held, rows)

@@ -86,7 +86,9 @@ def search() -> Search:
     most = dict.fromkeys(only_tags, TAGGED_LINES) | dict.fromkeys(loud, LOUD_LINES)
     most |= dict.fromkeys(paced, PACED_LINES)
     most |= dict.fromkeys([*of_ranks, *calls], sys.maxsize)
-    reach = dict.fromkeys(needles, WRAPPED)
+    # a line that only tells of progress is not looked for where it was wrapped
+    others = grammar.needles(m for m in messages if not m.paced and m.id != CALLS)
+    reach = dict.fromkeys(needles, 1) | dict.fromkeys(others, WRAPPED)
     for message in messages:
         for needle in message.needles:
             reach[needle] = max(reach.get(needle, 0), message.block)
