@@ -22,15 +22,13 @@ from ncclforensics.parsers.logs import (
     headers,
     json_records,
     prefix_habits,
+    redraws,
     shared_heads,
     timestamps,
 )
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
-from ncclforensics.parsers.logs.lines import ANSI, FILE
+from ncclforensics.parsers.logs.lines import FILE
 
-# a progress bar (tqdm) ends without a line break, so the next line stands behind it
-UNDER_BAR = r"(\d(?:it/s|s/it)[^\]\n]{0,300}\])(\[rank\d{1,9}\]: )"
-ODD = ["\x00", "\x1b", "^", "\r", "\n", "it/s", "s/it"]  # of UNDER_BAR, ANSI, redraws
 MAX_DECORATIONS = 5  # torchrun in srun in kubectl, with a time stamp, is four
 CUT = "\x1e"
 AHEAD = 160  # bytes of a prefix; more is another program's line
@@ -215,14 +213,16 @@ def frame(lines: pl.DataFrame) -> pl.DataFrame:
     rank), `level`, the columns of WHO and GROUP, `t` and `yearless` (see `timestamps`).
     """
     bare = prefix_habits.rewritten(lines)
-    return shared_heads.framed(bare, _framed, [*ODD, *EMPHASES, *headers.LITERALS])
+    return shared_heads.framed(
+        bare, _framed, [*redraws.MARKS, *EMPHASES, *headers.LITERALS]
+    )
 
 
 def _framed(bare: pl.DataFrame) -> pl.DataFrame:
     told = [c for c in json_records.COLUMNS if c in bare.columns]
     bare = bare.select("line", pl.col("raw").fill_null(""), *told)
     whole = pl.col("raw").fill_null("").str.strip_suffix("```")
-    bare = _parted(json_records.unwrapped(bare)).with_columns(
+    bare = redraws.parted(json_records.unwrapped(bare)).with_columns(
         whole.str.replace(EMPHASIS, "$1")
     )
     bare = bare.filter(pl.col("raw") != "")
@@ -245,24 +245,6 @@ def _framed(bare: pl.DataFrame) -> pl.DataFrame:
         .with_columns(part.alias("part"))
     )
     return _named(headers.take(segments, held))
-
-
-def _parted(lines: pl.DataFrame) -> pl.DataFrame:
-    """Split lines where something redraws, without the codes of a terminal."""
-    odd = lines["raw"].str.contains_any(ODD).fill_null(False)
-    if not odd.any():
-        return lines
-    pieces = (
-        pl.col("raw")
-        .str.replace_all(ANSI, "")
-        .str.replace_all(UNDER_BAR, "$1\r$2")
-        .str.replace_all("\n", "\r")
-        .str.split("\r")
-    )
-    placed = lines.with_row_index("place")
-    parted = placed.filter(odd).with_columns(pieces).explode("raw")
-    whole = pl.concat([placed.filter(~odd), parted])
-    return whole.sort("place", maintain_order=True).drop("place")
 
 
 @dataclass(slots=True)
