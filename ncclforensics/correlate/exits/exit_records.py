@@ -77,7 +77,7 @@ ENDS = ("exits", "slurm.", "launchers.", "condensed.", *BY_NUMBER, *BY_NAME)
 
 def ranks_of(frame: pl.DataFrame) -> frozenset[int]:
     """Return the non-null ranks in `frame`."""
-    return frozenset(frame["rank"].to_list()) - {None}
+    return frozenset(frame["rank"].unique().to_list()) - {None}
 
 
 @remembered

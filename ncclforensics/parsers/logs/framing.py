@@ -22,19 +22,20 @@ from ncclforensics.parsers.logs import (
     headers,
     json_records,
     prefix_habits,
+    redraws,
+    shared_heads,
     timestamps,
 )
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
-from ncclforensics.parsers.logs.lines import ANSI, FILE
+from ncclforensics.parsers.logs.lines import FILE
 
-# a progress bar (tqdm) ends without a line break, so the next line stands behind it
-UNDER_BAR = r"(\d(?:it/s|s/it)[^\]\n]{0,300}\])(\[rank\d{1,9}\]: )"
 MAX_DECORATIONS = 5  # torchrun in srun in kubectl, with a time stamp, is four
 CUT = "\x1e"
 AHEAD = 160  # bytes of a prefix; more is another program's line
 TOGETHER = 512  # lines that are framed at once, wanted or not
 # Markdown emphasis or a quotation mark in front of a whole line
 EMPHASIS = r"^(?:\*\*|`{1,3}|\")([A-Za-z\[])"
+EMPHASES = ("```", "[repeated")  # and what Ray puts, behind a whole line
 
 # Each alternative matches at the start of a line. Rust regex has no look-ahead, so a
 # decoration that is a prefix of another one comes later.
@@ -212,24 +213,19 @@ def frame(lines: pl.DataFrame) -> pl.DataFrame:
     rank), `level`, the columns of WHO and GROUP, `t` and `yearless` (see `timestamps`).
     """
     bare = prefix_habits.rewritten(lines)
+    return shared_heads.framed(
+        bare, _framed, [*redraws.MARKS, *EMPHASES, *headers.LITERALS]
+    )
+
+
+def _framed(bare: pl.DataFrame) -> pl.DataFrame:
     told = [c for c in json_records.COLUMNS if c in bare.columns]
     bare = bare.select("line", pl.col("raw").fill_null(""), *told)
-    pieces = (
-        pl.col("raw")
-        .str.replace_all(ANSI, "")
-        .str.replace_all(UNDER_BAR, "$1\r$2")
-        .str.replace_all("\n", "\r")
-        .str.split("\r")
-    )
     whole = pl.col("raw").fill_null("").str.strip_suffix("```")
-    bare = collected(
-        json_records.unwrapped(bare)
-        .lazy()
-        .with_columns(pieces)
-        .explode("raw")
-        .with_columns(whole.str.replace(EMPHASIS, "$1"))
-        .filter(pl.col("raw") != "")
+    bare = redraws.parted(json_records.unwrapped(bare)).with_columns(
+        whole.str.replace(EMPHASIS, "$1")
     )
+    bare = bare.filter(pl.col("raw") != "")
     peeled = _peel(bare).with_columns(pl.col("text").str.replace(EMPHASIS, "$1"))
     text = pl.col("text")
     held = headers.held(peeled["text"])
@@ -288,17 +284,21 @@ def _peel(lines: pl.DataFrame) -> pl.DataFrame:
         pl.lit(None, pl.String).alias("outer_rank"),
         pl.lit(0).alias("prefixes"),
     )
+    text = pl.col("text")
+    open_ = peeled.select("text")  # null where nothing was found before
     for _ in range(MAX_DECORATIONS):
-        text = pl.col("text")
-        decorated = peeled["text"].str.contains(_DECORATION)
-        if not decorated.any():
+        decorated = text.str.contains(_DECORATION)
+        if not open_.select(decorated.any()).item():
             break
-        listed = text.str.contains(_LISTED)
         # of lines that are not decorated, it takes long to extract nothing
-        told = pl.when(decorated & ~listed).then(text).alias("said")
-        said = peeled.select(told.str.extract_groups(_DECORATION)).unnest("said")
+        open_ = open_.select(
+            pl.when(decorated & ~text.str.contains(_LISTED)).then(text)
+        )
+        groups = text.str.extract_groups(_DECORATION).alias("said")
+        said = open_.select(groups).unnest("said")
+        open_ = open_.select(text.str.replace(_DECORATION, ""))
         peeled = peeled.with_columns(
-            pl.when(listed).then(text).otherwise(text.str.replace(_DECORATION, "")),
+            pl.coalesce(open_["text"], text),
             *(
                 pl.coalesce(said[name], filled.first(peeled, name)).alias(name)
                 for name in filled.printed(said)

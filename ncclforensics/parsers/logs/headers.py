@@ -112,6 +112,7 @@ _HOLD = {
     "level": [*_LEVELS, "Last NCCL warning(error)"],
     **_PREFIXED,
 }
+LITERALS = [literal for some in _HOLD.values() for literal in some]
 
 
 def held(text: pl.Series) -> list[str]:

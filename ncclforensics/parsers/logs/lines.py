@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import polars as pl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 FILE = 1 << 40  # lines of several files are numbered FILE * file index + line
 # codes of a terminal, and its echo of a key: `^C`
@@ -109,15 +109,19 @@ class Block:
         """Return where in `data` a row begins, or where the last one ends."""
         return int(self.ends[row - 1]) + 1 if row else 0
 
-    def rows_of(self, places: Iterable[int]) -> pl.Series:
+    def rows_of(self, places: pl.Series) -> pl.Series:
         """Return the row, Int64, that holds the byte at each offset in `data`."""
-        at = pl.Series([*places], dtype=pl.Int64)
-        return self.ends.search_sorted(at).cast(pl.Int64)
+        return self.ends.search_sorted(places).cast(pl.Int64)
+
+    def row_of(self, place: int) -> int:
+        """Return the row that holds the byte at an offset in `data`."""
+        return int(self.ends.search_sorted(place))
 
     def line_at(self, at: int) -> tuple[int, str]:
         """Return number and text of the line that holds the byte at an offset."""
         if self._lines is not None or self._ends is not None:
-            line, raw = self.pick(self.rows_of([at])).row(0)
+            row = pl.Series([self.row_of(at)], dtype=pl.Int64)
+            line, raw = self.pick(row).row(0)
             return int(line), str(raw)
         start, end = self.data.rfind(b"\n", 0, at) + 1, self.data.find(b"\n", at)
         raw = self.data[start : end if end >= 0 else None]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ncclforensics.parsers.logs.needles import places
+import polars as pl
+
+from ncclforensics.parsers.logs.needles import in_bulk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import polars as pl
 
     from ncclforensics.parsers.logs.lines import Block
 
@@ -25,7 +25,8 @@ class Routine:
     def rows(self, end: int) -> pl.Series:
         """Return the rows before row `end` that hold one, sorted."""
         data = self.block.data[: self.block.begin(end)]
-        at = [at for needle in self.needles for at in places(data, needle)]
+        found = (in_bulk(data, needle) for needle in self.needles)
+        at = pl.concat([pl.Series(dtype=pl.Int64), *found])
         return self.block.rows_of(at).unique().sort()
 
     def before(self, row: int, start: int) -> list[int]:
@@ -34,7 +35,7 @@ class Routine:
             return []
         start, end = self.block.begin(max(start, 0)), self.block.begin(row)
         at = max(self.block.data.rfind(needle, start, end) for needle in self.needles)
-        return [] if at < 0 else self.block.rows_of([at]).to_list()
+        return [] if at < 0 else [self.block.row_of(at)]
 
     def after(self, row: int) -> list[int]:
         """Return the first such row from `row` on, or nothing."""
@@ -42,4 +43,4 @@ class Routine:
             return []
         start = self.block.begin(row)
         found = {self.block.data.find(needle, start) for needle in self.needles} - {-1}
-        return self.block.rows_of([min(found)]).to_list() if found else []
+        return [self.block.row_of(min(found))] if found else []

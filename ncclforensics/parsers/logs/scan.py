@@ -14,27 +14,33 @@ from __future__ import annotations
 from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from importlib import import_module
 from typing import TYPE_CHECKING, BinaryIO
 
 import polars as pl
 
 from ncclforensics.parsers.logs import broken_lines, long_lines, pastes
-from ncclforensics.parsers.logs.call_counting import CallCounting
 from ncclforensics.parsers.logs.kept_lines import Kept
 from ncclforensics.parsers.logs.lines import blocks, decoded, utf8
+from ncclforensics.parsers.logs.needles import count
 from ncclforensics.parsers.logs.routine_lines import Routine
 from ncclforensics.parsers.logs.search_terms import WRAPPED
-from ncclforensics.parsers.logs.thinning import Thinning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from ncclforensics.parsers.logs.call_counting import CallCounting
     from ncclforensics.parsers.logs.lines import Block
     from ncclforensics.parsers.logs.search_terms import Search
+    from ncclforensics.parsers.logs.thinning import Thinning
     from ncclforensics.sources import Source
+
+    Places = Mapping[int, pl.Series]  # by the number of a needle
 
 HITS = {"row": pl.Int64(), "needle": pl.Int64()}
 NONE = pl.DataFrame(schema=HITS)
+NOWHERE = NONE["row"]
+HERE = __name__.rpartition(".")[0]
 SPAN_BYTES = 64 << 20
 SEAM_BYTES = 1 << 16  # read at a time to find where a span's first line begins
 FIRST_LINES = 256  # of a span; all routine messages in them are kept
@@ -71,8 +77,9 @@ class Scan:
     # samples of what a limit drops: number and text of a line
     _of_steps: dict[int, str] = field(default_factory=dict)
     _of_tags: dict[int, str] = field(default_factory=dict)
-    _thinning: Thinning = field(default_factory=Thinning)
-    _calls: CallCounting = field(default_factory=CallCounting)
+    # not there before such lines are met: they need numpy
+    _thinning: Thinning | None = None
+    _counting: CallCounting | None = None
 
     def feed(self, block: Block) -> None:
         """Scan the next block of the span; raises InPiecesError if lines were split."""
@@ -121,13 +128,13 @@ class Scan:
             _table(self._of_tags).filter(self.search.is_tag),
         ]
         parts += [] if self._beyond is None else [self._beyond]
-        if (counted := self._calls.done()) is not None:
+        if self._counting and (counted := self._counting.done()) is not None:
             calls, unread = counted
             parts.append(calls)
             # they were left out until it was known that they are the last ones
             (number,) = self.search.counted
-            held = self.search.needles[number].decode()
-            self.kept.left_out -= Counter({held: calls.height})
+            needle = self.search.needles[number].decode()
+            self.kept.left_out -= Counter({needle: calls.height})
             self.kept.unread += [unread] if unread.height else []
         if (more := pl.concat(parts)).height:
             self.kept.add(more)
@@ -142,36 +149,36 @@ class Scan:
         room = {n: max(self.search.most[n] - self._seen[n], 0) for n in present}
         wanted = [n for n, most in room.items() if most]
         found = self.search.finder.places(block.data, wanted) if wanted else {}
-        at: list[int] = []
-        which: list[int] = []
+        held: dict[int, pl.Series] = {}
         last: set[int] = set()
         for number, most in room.items():
-            places = found.get(number, ())
+            places = found.get(number, NOWHERE)
             self._seen[number] += len(places)
             if len(places) > most or not most:
-                places, ends = self._beyond_limit(block, number, places, most)
-                last.update(ends)
-            at += places
-            which += [number] * len(places)
+                places, ends_with = self._beyond_limit(block, number, places, most)
+                last.update(ends_with)
+            if len(places):
+                held[number] = places
         if last:
-            self._beyond = block.pick(
-                block.rows_of(last).unique().sort().tail(LAST_LINES)
-            )
-        if not at:
+            ends = pl.Series(sorted(last), dtype=pl.Int64)
+            self._beyond = block.pick(block.rows_of(ends).unique().tail(LAST_LINES))
+        if not held:
             return NONE
-        hits = pl.DataFrame({"row": block.rows_of(at), "needle": which}, schema=HITS)
-        hits = hits.sort("row", maintain_order=True)
-        hits = self._without_marks(block, hits)
-        search, thinning = self.search, self._thinning
-        hits = self._chosen(block, hits, search.counted, self._calls.first)
-        hits = self._chosen(
-            block, hits, search.thinned, lambda lines: thinning.chosen(lines["raw"])
-        )
+        rows = {n: block.rows_of(places) for n, places in held.items()}
+        self._refuse_pieces(block, rows)
+        goes = self._left_out(block, held, rows)
+        parts = [NONE]
+        for number, row in rows.items():
+            if number < self.search.marks:
+                some = row if self.search.loud[number] else _without(row, goes)
+                needle = pl.lit(number, pl.Int64).alias("needle")
+                parts.append(some.alias("row").to_frame().with_columns(needle))
+        hits = pl.concat(parts).sort("row", maintain_order=True)
         return self._tags_apart(block, hits)
 
     def _beyond_limit(
-        self, block: Block, number: int, places: Sequence[int], most: int
-    ) -> tuple[Sequence[int], Sequence[int]]:
+        self, block: Block, number: int, places: pl.Series, most: int
+    ) -> tuple[pl.Series, Sequence[int]]:
         """Return which places to keep of a needle that exceeds its limit in a block.
 
         And its last ones, if it is loud. `places` are empty if it exceeded it before.
@@ -179,10 +186,10 @@ class Scan:
         """
         needle, data = self.search.needles[number], block.data
         kept = places[:most]
-        start = kept[-1] + 1 if kept else 0
+        start = kept[-1] + 1 if len(kept) else 0
         sampled = self._sampled(block, number, start)
         if number not in self.search.vague:
-            many = len(places) or data.count(needle)
+            many = len(places) or count(data, needle)
             self.kept.left_out[needle.decode()] += many - len(kept) - sampled
         last: list[int] = []
         at = len(data)
@@ -204,37 +211,40 @@ class Scan:
         mine.update(map(block.line_at, some))
         return len(some)
 
-    def _without_marks(self, block: Block, hits: pl.DataFrame) -> pl.DataFrame:
-        """Drop hits of split-line marks; raises InPiecesError if lines were split."""
-        marks = hits["needle"] >= self.search.marks
-        if not marks.any():
-            return hits
-        marked = block.pick(hits["row"].filter(marks).unique().sort())
-        if broken_lines.pieces(marked["raw"]).any():
-            raise InPiecesError
-        return hits.filter(~marks)
+    def _refuse_pieces(self, block: Block, rows: Places) -> None:
+        """Raise InPiecesError if lines were split."""
+        marked = [row for n, row in rows.items() if n >= self.search.marks]
+        if marked:
+            lines = block.pick(pl.concat(marked).unique().sort())
+            if broken_lines.pieces(lines["raw"]).any():
+                raise InPiecesError
 
-    def _chosen(
-        self,
-        block: Block,
-        hits: pl.DataFrame,
-        needles: frozenset[int],
-        choose: Callable[[pl.DataFrame], pl.Series],
-    ) -> pl.DataFrame:
-        """Drop lines with one of `needles` that are not chosen, unless they are loud.
-
-        `choose` gets those lines, `line raw`, and returns which to keep, Boolean.
-        """
-        of_these = hits["needle"].is_in(needles)
-        if not of_these.any():
-            return hits
-        rows = hits["row"].filter(of_these).unique().sort()
-        dropped = rows.filter(~choose(block.pick(rows)))
-        goes = hits["row"].is_in(dropped.implode())
-        less = hits["needle"].filter(goes & of_these).value_counts()
-        for number, many in less.iter_rows():
-            self.kept.left_out[self.search.needles[number].decode()] += many
-        return hits.filter(~goes | self.search.loud.gather(hits["needle"]))
+    def _left_out(self, block: Block, places: Places, rows: Places) -> pl.Series:
+        """Return the rows that are left out of those which are counted or thinned."""
+        parts = [NOWHERE]
+        of_steps = [n for n in rows if n in self.search.thinned]
+        if of_steps:
+            if self._thinning is None:
+                self._thinning = import_module(f"{HERE}.thinning").Thinning()
+            at, row = (pl.concat([of[n] for n in of_steps]) for of in (places, rows))
+            if len(of_steps) > 1:
+                order = at.arg_sort()
+                at, row = at.gather(order), row.gather(order)
+            parts.append(self._thinning.left_out(block, at, row))
+        of_calls = [n for n in rows if n in self.search.counted]
+        if of_calls:
+            if self._counting is None:
+                self._counting = import_module(f"{HERE}.call_counting").CallCounting()
+            calls = self._counting
+            parts += (calls.left_out(block, places[n], rows[n]) for n in of_calls)
+        goes = pl.concat(parts)
+        held = (*of_steps, *of_calls)
+        for n in held:
+            less = goes.len()
+            if len(held) > 1:
+                less = rows[n].len() - _without(rows[n], goes).len()
+            self.kept.left_out += Counter({self.search.needles[n].decode(): less})
+        return goes
 
     def _tags_apart(self, block: Block, hits: pl.DataFrame) -> pl.DataFrame:
         """Keep, of lines that hold nothing but a tag, a few of each tag.
@@ -310,6 +320,14 @@ class Scan:
         start = min(line - NEAR_LINES - block.first, block.count)
         if found := self._behind.before(block.count, start):
             self._before.append(block.pick(pl.Series(found, dtype=pl.Int64)))
+
+
+def _without(rows: pl.Series, others: pl.Series) -> pl.Series:
+    if others.is_empty():
+        return rows
+    numpy = import_module("numpy")  # as those that leave rows out have done
+    goes = numpy.isin(rows.to_numpy(), others.to_numpy(), kind="table")
+    return rows.filter(pl.Series(~goes))
 
 
 def _table(lines: Mapping[int, str]) -> pl.DataFrame:

@@ -30,7 +30,10 @@ WRAPPED = 4  # lines that one wrapped message may span
 QUIET_LINES = 8192
 PACED_LINES = 512  # with the time of a step; far more than a judgement on them needs
 OF_RANKS = "timers.step"  # compared rank with rank in the same steps: see `thinning`
+ALL_STEPS = 512  # that are all read; a judgement on who is slow needs fewer
 CALLS = "nccl.coll"  # are counted: see `call_counting`
+FIRST_CALLS = 128  # of a communicator that are read; they show that none was lost
+LAST_CALLS = 1024  # a CUDA stream holds about that many launches
 TAGGED_LINES = 4096  # looked at
 LOUD_LINES = 32_768  # every rank of a very large job prints a few
 
@@ -83,7 +86,9 @@ def search() -> Search:
     most = dict.fromkeys(only_tags, TAGGED_LINES) | dict.fromkeys(loud, LOUD_LINES)
     most |= dict.fromkeys(paced, PACED_LINES)
     most |= dict.fromkeys([*of_ranks, *calls], sys.maxsize)
-    reach = dict.fromkeys(needles, WRAPPED)
+    # a line that only tells of progress is not looked for where it was wrapped
+    others = grammar.needles(m for m in messages if not m.paced and m.id != CALLS)
+    reach = dict.fromkeys(needles, 1) | dict.fromkeys(others, WRAPPED)
     for message in messages:
         for needle in message.needles:
             reach[needle] = max(reach.get(needle, 0), message.block)
@@ -94,16 +99,18 @@ def search() -> Search:
     def numbers(some: Iterable[str]) -> frozenset[int]:
         return frozenset(map(every.index, some))
 
+    sampled = numbers([*paced, *only_tags])
+    often = sampled | numbers([*routine, *of_ranks, *calls])
     return Search(
         messages,
-        finder(every),
+        finder(every, often),
         [needle.encode() for needle in every],
         len(needles),
         numbers(routine),
         pl.Series([reach.get(n, 1) for n in searched], dtype=pl.Int64),
         pl.Series([n in loud for n in searched], dtype=pl.Boolean),
         [*(most.get(n, QUIET_LINES) for n in needles), *(sys.maxsize for _ in MARKS)],
-        numbers([*paced, *only_tags]),
+        sampled,
         numbers({*needles}.difference(grammar.needles(telling))),
         numbers(of_ranks),
         numbers(calls),

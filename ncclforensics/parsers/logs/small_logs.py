@@ -20,12 +20,10 @@ from ncclforensics.model.plans import collected
 from ncclforensics.parsers import limits
 from ncclforensics.parsers.logs import (
     broken_lines,
-    call_counting,
     pastes,
     record_files,
     scan,
     search_terms,
-    thinning,
 )
 from ncclforensics.parsers.logs.kept_lines import Kept
 from ncclforensics.parsers.logs.lines import UTF16, Block
@@ -136,7 +134,8 @@ def _hits(block: Block, lines: pl.DataFrame, search: Search) -> pl.DataFrame:
         for n in found
     ]
     which = [*chain.from_iterable(map(repeat, found, map(len, found.values())))]
-    row = block.rows_of(chain.from_iterable(found.values())).alias("row")
+    places = pl.concat([scan.NOWHERE, *found.values()])
+    row = block.rows_of(places).alias("row")
     hits = pl.DataFrame({"needle": which, "row": row}, schema_overrides=NEEDLES)
     hits = hits.with_columns(lines.select("log", "begin", "end")[row])
     told = pl.DataFrame(needles, schema=NEEDLES, orient="row")
@@ -150,8 +149,8 @@ def _most(needle: int, search: Search) -> int:
     return min(
         search.most[needle],
         scan.FEW_TAGS if needle in search.tags else sys.maxsize,
-        thinning.ALL - 1 if needle in search.thinned else sys.maxsize,
-        call_counting.FIRST + call_counting.LAST
+        search_terms.ALL_STEPS - 1 if needle in search.thinned else sys.maxsize,
+        search_terms.FIRST_CALLS + search_terms.LAST_CALLS
         if needle in search.counted
         else sys.maxsize,
     )

@@ -8,61 +8,136 @@ at first, then half as many each time that there are twice as many.
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
-ALL = 512  # steps that are all read; a judgement on who is slow needs fewer
+from ncclforensics.parsers.logs import search_terms
+from ncclforensics.parsers.logs.ended_texts import (
+    TEXTS,
+    UNKNOWN,
+    EndedTexts,
+    place_among,
+)
+
+if TYPE_CHECKING:
+    from ncclforensics.parsers.logs.ended_texts import Flags, Keys, Numbers
+    from ncclforensics.parsers.logs.lines import Block
+
 UNTOLD = 8192  # lines that are read of those that tell neither step nor rank
 STEPS = (
     r"(?i)\b(?:step|iter|iteration)[\"']?(?:\s{0,2}[:=]\s{0,6}| {1,6})(\d{1,9})\b",
     r"\[ {0,8}(\d{1,9})/ {0,8}\d",
 )
 RANK = r"(?i)\brank\W{0,3}(\d{1,7})\b"
+_RANK = re.compile(RANK.encode())
+LESSON = 64  # lines of a block that teach how a rank is told in front of a needle
 # A hash chooses, so that steps may be printed at any interval: murmur3's last rounds.
 ROUNDS = ((16, 0x85EBCA6B), (13, 0xC2B2AE35))
+WHOLE = np.uint64(2**32 - 1)
 
 
 @dataclass(slots=True)
 class Thinning:
-    """How many steps, and lines of a rank, one span of a log has had so far."""
+    """How many steps, and lines of a rank, one span of a log has had so far.
+
+    Where a line tells its rank and no step, so do all that have the same words from
+    the rank to the needle: they are not parsed. One of each block is, to see it.
+    """
 
     _steps: int = 0
-    _lines: Counter[str] = field(default_factory=Counter)
+    _ranks: dict[str, int] = field(default_factory=dict)  # numbers of the ranks
+    _lines: list[int] = field(default_factory=list)  # by number
     _untold: int = 0
+    _texts: EndedTexts = field(default_factory=EndedTexts)
 
-    def chosen(self, raw: pl.Series) -> pl.Series:
-        """Return which of the next lines are read, Boolean."""
-        text = pl.col("raw")
-        step = (text.str.extract(pattern) for pattern in STEPS)
-        told = pl.DataFrame({"raw": raw}).select(
-            pl.coalesce(step).cast(pl.UInt64).alias("step"),
-            text.str.extract(RANK).alias("rank"),
-        )
-        order = pl.col("step").rank("dense").cast(pl.UInt64) + self._steps
-        known = pl.col("rank").replace_strict(
-            dict(self._lines), default=0, return_dtype=pl.UInt64
-        )
-        place = pl.int_range(1, pl.len() + 1, dtype=pl.UInt64).over("step", "rank")
-        own = pl.when(pl.col("rank").is_not_null()).then(known + place)
-        key, so_far = pl.coalesce("step", own), pl.coalesce(order, own)
-        halved = (so_far / ALL).log(2).floor().clip(-1) + 1
-        untold = key.is_null().cum_sum() + self._untold <= UNTOLD
-        is_under = _hashed(key) < 2.0 ** (32 - halved)
-        mask = pl.when(key.is_null()).then(untold).otherwise(is_under)
-        chosen = told.select(mask.alias("chosen")).to_series()
-        self._steps += told["step"].drop_nulls().n_unique()
-        stepless = told.filter(pl.col("step").is_null())
-        self._untold += stepless["rank"].null_count()
-        self._lines.update(
-            dict(stepless.drop_nulls("rank").group_by("rank").len().iter_rows())
-        )
-        return chosen
+    def left_out(self, block: Block, at: pl.Series, row: pl.Series) -> pl.Series:
+        """Take the next lines, whose needles begin `at`, in `row`; return unread rows.
+
+        Rows are ascending, and may repeat.
+        """
+        rows, first = np.unique(row.to_numpy(), return_index=True)
+        places = at.to_numpy()[first]
+        of_rank = self._texts.numbers(block.data, places)
+        known = np.flatnonzero(of_rank != UNKNOWN)
+        if known.size and self._tells_step(block, int(rows[known[-1]])):
+            self._texts = EndedTexts()
+            of_rank[:] = UNKNOWN
+        chosen = np.ones(len(rows), np.bool_)
+        parsed = of_rank == UNKNOWN
+        if parsed.any():
+            chosen[parsed], of_rank[parsed] = self._parsed(block, places, rows, parsed)
+        told = of_rank != UNKNOWN
+        if told.any():
+            chosen[told] = self._of_ranks(of_rank[told])
+        return pl.Series(rows[~chosen], dtype=pl.Int64)
+
+    def _tells_step(self, block: Block, row: int) -> bool:
+        line = block.pick(pl.Series([row], dtype=pl.Int64))["raw"]
+        return any(line.str.contains(pattern).any() for pattern in STEPS)
+
+    def _parsed(
+        self, block: Block, places: Numbers, rows: Numbers, some: Flags
+    ) -> tuple[Flags, Numbers]:
+        """Return which lines are read, and the rank of those that tell no step."""
+        raw = block.pick(pl.Series(rows[some], dtype=pl.Int64))["raw"]
+        step = pl.coalesce(raw.str.extract(pattern) for pattern in STEPS)
+        steps = pl.select(step.cast(pl.UInt64)).to_series()
+        is_step = steps.is_not_null().to_numpy()
+        chosen = np.ones(len(raw), np.bool_)
+        told = steps.drop_nulls().to_numpy()
+        known, order = np.unique(told, return_inverse=True)
+        chosen[is_step] = _is_under(told, order + 1 + self._steps)
+        self._steps += known.size
+        of_rank = np.full(len(raw), UNKNOWN, np.int64)
+        if not is_step.all():
+            ranks = raw.filter(steps.is_null()).str.extract(RANK)
+            of_rank[~is_step] = numbers = self._numbered(ranks)
+            untold = np.flatnonzero(~is_step)[numbers == UNKNOWN]
+            chosen[untold] = np.arange(untold.size) < UNTOLD - self._untold
+            self._untold += untold.size
+            self._learn(block, places[some], rows[some], of_rank)
+        return chosen, of_rank
+
+    def _numbered(self, ranks: pl.Series) -> Numbers:
+        for rank in ranks.drop_nulls().unique(maintain_order=True):
+            self._ranks.setdefault(rank, len(self._ranks))
+        self._lines += [0] * (len(self._ranks) - len(self._lines))
+        return np.array([self._ranks.get(rank, UNKNOWN) for rank in ranks], np.int64)
+
+    def _learn(
+        self, block: Block, places: Numbers, rows: Numbers, of_rank: Numbers
+    ) -> None:
+        """Learn the words from the rank to the needle of some lines without a step."""
+        texts: dict[bytes, int] = {}
+        for line in np.flatnonzero(of_rank != UNKNOWN)[:LESSON].tolist():
+            head = block.data[block.begin(int(rows[line])) : int(places[line])]
+            if found := _RANK.search(head):
+                begin = head.rfind(b" ", 0, found.start()) + 1
+                texts[head[begin:]] = int(of_rank[line])
+        if self._texts.many + len(texts) <= TEXTS:
+            self._texts.learn(texts)
+
+    def _of_ranks(self, of_rank: Numbers) -> Flags:
+        """Return which lines are read, by their place among those of their rank."""
+        before = np.array(self._lines, np.int64)
+        place = before[of_rank] + place_among(of_rank) + 1
+        many = np.bincount(of_rank, minlength=len(self._lines))
+        self._lines = (before + many).tolist()
+        return _is_under(place.astype(np.uint64), place)
 
 
-def _hashed(key: pl.Expr) -> pl.Expr:
-    """Return a number below 2 ** 32 that looks random, UInt64."""
+def _is_under(keys: Keys, so_far: Keys | Numbers) -> Flags:
+    """Return which keys are read where so many steps were told so far."""
+    halved = np.floor(np.log2(so_far / search_terms.ALL_STEPS)).clip(-1) + 1
+    return _hashed(keys) < 2.0 ** (32 - halved)
+
+
+def _hashed(keys: Keys) -> Keys:
+    """Return numbers below 2 ** 32 that look random, UInt64."""
     for shift, factor in ROUNDS:
-        key = ((key ^ (key // 2**shift)) * factor) % 2**32
-    return key ^ (key // 2**16)
+        keys = ((keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)) & WHOLE
+    return keys ^ (keys >> np.uint64(16))

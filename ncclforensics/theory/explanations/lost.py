@@ -68,4 +68,4 @@ def propose(case: Case, end: End) -> Iterator[Story]:
 def _left_something(case: Case) -> set[int]:
     """Return the ranks that left a log line or a file, though nothing about calls."""
     lines = pl.concat([case.frames[name]["rank"] for name in ("events", "sources")])
-    return {*lines.drop_nulls()}
+    return {*lines.drop_nulls().unique()}

@@ -5,7 +5,7 @@ import random
 import pytest
 from nccl_text import coll, init, pointer, rank_log
 
-from ncclforensics.parsers.logs import call_counting, scan
+from ncclforensics.parsers.logs import scan, search_terms
 
 AR, BC, AG, SEND = (
     ("AllReduce", 1024),
@@ -19,8 +19,8 @@ CALLS = 400  # of HISTORY that have a number
 
 @pytest.fixture(autouse=True)
 def few_are_read(monkeypatch):
-    monkeypatch.setattr(call_counting, "FIRST", 5)
-    monkeypatch.setattr(call_counting, "LAST", 40)
+    monkeypatch.setattr(search_terms, "FIRST_CALLS", 5)
+    monkeypatch.setattr(search_terms, "LAST_CALLS", 40)
 
 
 def told(analysis):

@@ -110,5 +110,6 @@ def test_single_lines_of_a_block_are_those_of_the_whole_block(end):
             block = decoded(data, 7)
             assert not read_ends or block.ends.len() == whole.height
             assert block.line_at(at) == whole.row(row)
-            assert block.rows_of([at]).to_list() == [row]
+            assert block.rows_of(pl.Series([at])).to_list() == [row]
+            assert block.row_of(at) == row
             assert_frame_equal(block.rows(row, row + 4), whole[row : row + 4])

@@ -8,7 +8,7 @@ import pytest
 
 from log_lines import init, timeout, traceback, xid
 from ncclforensics.model.frames import join
-from ncclforensics.parsers.logs import call_counting, log_reader, scan, small_logs
+from ncclforensics.parsers.logs import log_reader, scan, search_terms, small_logs
 from ncclforensics.sources import Source
 
 AT = "2026-03-01T10:00:00.123456789Z"
@@ -119,8 +119,8 @@ def test_logs_of_all_kinds_give_together_what_each_gives_alone(
 
 
 def test_calls_that_are_only_counted_are_so_in_a_small_log(sources, monkeypatch):
-    monkeypatch.setattr(call_counting, "FIRST", 20)
-    monkeypatch.setattr(call_counting, "LAST", 30)
+    monkeypatch.setattr(search_terms, "FIRST_CALLS", 20)
+    monkeypatch.setattr(search_terms, "LAST_CALLS", 30)
     together, expected = log_reader.read_all(sources), alone(sources, monkeypatch)
     assert together["unread_calls"]["calls"].to_list() == [49, 250]
     assert tables(together) == tables(expected)

@@ -8,8 +8,11 @@ import polars as pl
 import pytest
 
 from log_lines import timeout
-from ncclforensics.parsers.logs import log_reader
-from ncclforensics.parsers.logs.thinning import ALL, UNTOLD, Thinning
+from ncclforensics.parsers.logs import log_reader, thinning
+from ncclforensics.parsers.logs.lines import decoded
+from ncclforensics.parsers.logs.needles import in_bulk
+from ncclforensics.parsers.logs.search_terms import ALL_STEPS as ALL
+from ncclforensics.parsers.logs.thinning import UNTOLD, Thinning
 from ncclforensics.sources import Source
 
 MANY = 16_000
@@ -30,13 +33,16 @@ def read(tmp_path):
     return parsed
 
 
-def chosen(thinning, lines, each):
+def chosen(chooser, lines, each):
     """Return the numbers of the chosen lines, given `each` of them at a time."""
-    parts = [
-        pl.Series(lines[start : start + each]) for start in range(0, len(lines), each)
-    ]
-    masks = [thinning.chosen(part) for part in parts]
-    return pl.concat(masks).arg_true().to_list()
+    found = []
+    for start in range(0, len(lines), each):
+        some = lines[start : start + each]
+        block = decoded("".join(f"{line}\n" for line in some).encode(), 1)
+        at = in_bulk(block.data, b"_time")
+        left = chooser.left_out(block, at, block.rows_of(at))
+        found += sorted({*range(start, start + len(some))} - {*(left + start)})
+    return found
 
 
 @pytest.mark.parametrize("interval", [1, 10, 16, 100, 256])
@@ -102,3 +108,40 @@ def test_trouble_among_the_steps_is_read_and_what_is_left_out_is_told(read):
     )
     # a few are read for another reason: beside trouble, or as the last line
     assert left_out <= told < left_out + 10
+
+
+def test_a_step_told_behind_known_words_is_not_taken_for_none(monkeypatch):
+    """The words from the rank to the needle are the same, and then a step is told."""
+    lines = [f"[Rank {i % 2}] the data_time is {i}" for i in range(2000)]
+    lines += [f"[Rank {i % 2}] the data_time of step {i * 7}" for i in range(6000)]
+    known = Thinning()
+    found = chosen(known, lines, 500)
+    monkeypatch.setattr(thinning, "LESSON", 0)
+    assert found == chosen(Thinning(), lines, 500)
+    # of steps, both ranks' lines are chosen or none
+    late = [place for place in found if place >= 2000]
+    steps = {lines[place].rpartition(" ")[2] for place in late}
+    assert len(steps) == len(late) > 500
+    assert known._texts.many == 0
+
+
+@pytest.mark.parametrize("each", [1, 7, 500, 20_000])
+def test_lines_known_by_their_words_are_chosen_as_if_they_were_parsed(
+    monkeypatch, each
+):
+    chance = random.Random(each)
+    lines = [
+        chance.choice(
+            (
+                DEEPSPEED.format(rank=chance.randrange(4), ms=i).strip(),
+                f"rank {chance.randrange(12)} took a data_time of {i}",
+                f"fwd_time {i} of rank {chance.randrange(4)}",
+                f"step {i} data_time 3",
+                "a compute_time of nobody",
+            )
+        ).replace("fwd_microstep", "fwd_time")
+        for i in range(6000 if each > 1 else 1500)
+    ]
+    found = chosen(Thinning(), lines, each)
+    monkeypatch.setattr(thinning, "LESSON", 0)
+    assert found == chosen(Thinning(), lines, each)
