@@ -19,6 +19,7 @@ from ncclforensics.correlate.identity import (
     legacy_rank_prefix,
     node_order,
     numbered_files,
+    process_hosts,
     rank_claims,
 )
 from ncclforensics.model import tables
@@ -35,6 +36,7 @@ TOLD = ("host", "pid", "local_rank", "device", "bus_id")
 def identify(frames: Frames) -> Frames:
     """Return frames with `rank` and `host` filled in, one `ranks` row per rank."""
     ranked = _with_children(group_ranks.as_global(host_names.same(frames)))
+    ranked = _filled(ranked, process_hosts.owners(ranked), ["source", "pid"], "host")
     ranked = _filled(ranked, legacy_rank_prefix.speakers(ranked), ["source", "line"])
     claims = rank_claims.claims(ranked)
     for key in (["source"], ["host", "pid"], ["source", "local_rank"]):

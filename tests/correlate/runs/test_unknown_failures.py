@@ -13,6 +13,7 @@ UNKNOWN = (
     "the loader timed out",
     "worker exited with code 3",
     "NCCL RAS: comm 0x12 has a MISMATCH",
+    "storage: error: upload of part 17.0 failed: no answer",
 )
 HARMLESS = (
     "0 failed, 12 passed",
