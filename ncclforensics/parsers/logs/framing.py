@@ -33,8 +33,8 @@ MAX_DECORATIONS = 5  # torchrun in srun in kubectl, with a time stamp, is four
 CUT = "\x1e"
 AHEAD = 160  # bytes of a prefix; more is another program's line
 TOGETHER = 512  # lines that are framed at once, wanted or not
-# Markdown emphasis or a quotation mark in front of a whole line
-EMPHASIS = r"^(?:\*\*|`{1,3}|\")([A-Za-z\[])"
+# Markdown emphasis, a quotation mark or a title's mark in front of a whole line
+EMPHASIS = r"^(?:(?:\*\*|`{1,3}|\")([A-Za-z\[])|#{1,6} (\[rank\d))"
 
 # Each alternative matches at the start of a line. Rust regex has no look-ahead, so a
 # decoration that is a prefix of another one comes later.
@@ -227,10 +227,10 @@ def frame(lines: pl.DataFrame) -> pl.DataFrame:
         .lazy()
         .with_columns(pieces)
         .explode("raw")
-        .with_columns(whole.str.replace(EMPHASIS, "$1"))
+        .with_columns(whole.str.replace(EMPHASIS, "$1$2"))
         .filter(pl.col("raw") != "")
     )
-    peeled = _peel(bare).with_columns(pl.col("text").str.replace(EMPHASIS, "$1"))
+    peeled = _peel(bare).with_columns(pl.col("text").str.replace(EMPHASIS, "$1$2"))
     text = pl.col("text")
     held = headers.held(peeled["text"])
     if headers.are_any(held):

@@ -298,3 +298,13 @@ def test_a_line_is_as_old_as_its_program_says_unless_zones_differ(shipped, own, 
     raw = f"2026-11-20T{shipped} stderr F [default1]:2026-11-20 {own} step 2 loss 0.8"
     t = only(raw)["t"]
     assert t.isoformat().startswith(f"2026-11-20T{told}")
+
+
+def test_a_title_that_is_a_line_of_a_rank_is_that_ranks():
+    told = only("## [rank3]: ValueError: bad sample")
+    assert (told["rank"], told["text"]) == (3, "ValueError: bad sample")
+
+
+def test_a_table_of_ranks_behind_a_mark_stays_as_it_is():
+    line = "#  Rank  0 Group  0 Pid   1787 on  gpu0001 device  0 [0x8d]"
+    assert only(line)["text"] == line
