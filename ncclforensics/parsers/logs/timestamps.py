@@ -37,13 +37,23 @@ def absolute(*columns: str) -> pl.Expr:
     """
     if not columns:
         return pl.lit(None, TIME)
-    zoned = [_iso(_with_zone(pl.col(column))) for column in columns]
+    stamps = [pl.col(column) for column in columns]
+    zoned = [_iso(_with_zone(stamp)) for stamp in stamps]
     forms = _iso, _ctime, _american, _epoch
-    without = [_without_zone(pl.col(column)) for column in columns]
-    bare = [pl.coalesce(form(stamp) for form in forms) for stamp in without]
-    exact, own = pl.coalesce(zoned), pl.coalesce(bare)
+    if len(columns) == 1:
+        [stamp] = stamps
+        return pl.coalesce(zoned + [form(stamp) for form in forms]).cast(TIME)
+    bare = [form(_without_zone(stamp)) for stamp in stamps for form in forms]
+    both = pl.struct(pl.coalesce(zoned).alias("exact"), pl.coalesce(bare).alias("own"))
+    # a struct is computed once; polars would parse each stamp wherever it is named
+    return both.map_batches(_told, return_dtype=TIME)
+
+
+def _told(both: pl.Series) -> pl.Series:
+    exact, own = pl.col("exact"), pl.col("own")
     waited = (exact - own).is_between(COARSE, LONGEST_DELAY, closed="left")
-    return pl.when(waited).then(own).otherwise(pl.coalesce(exact, own)).cast(TIME)
+    told = pl.when(waited).then(own).otherwise(pl.coalesce(exact, own)).cast(TIME)
+    return both.struct.unnest().select(told.alias("t")).to_series()
 
 
 def yearless(month_day: pl.Expr, hms: pl.Expr, syslog: pl.Expr) -> pl.Expr:
