@@ -34,7 +34,7 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 from accuracy import FIXTURES, Truth, truths
 from ncclforensics.analysis import analyze
 from ncclforensics.sources import discover
-from spoiling import SPOILINGS, Place
+from spoiling import SPOILINGS, Place, pod
 
 COUNTED = ("class", "culprits", "innocent", "no-failure", "traceback", "left out")
 DECIDED = ("condensed",)  # ways after which it is asked whether one could decide
@@ -118,7 +118,12 @@ def compared(names: list[str], truth: Truth) -> list[tuple[str, Counter[str], st
         same = (now.outcome, now.slug) == (before.outcome, before.slug)
         # a culprit's headline tells its address, by which others know it
         named = {word.strip(",.:;()") for word in before.headline.split()}
-        guilty = {*truth.ranks, *before.ranks}, {*truth.hosts, *before.hosts, *named}
+        ranks = {*truth.ranks, *before.ranks}
+        hosts = {*truth.hosts, *before.hosts, *named}
+        # and a shipper the pod in which it runs
+        places = [Place("", rank, None) for rank in (None, *ranks)]
+        places += [Place("", None, host) for host in hosts]
+        guilty = ranks, {*hosts, *map(pod, places)}
         innocent = {*now.ranks} - guilty[0], {*now.hosts} - guilty[1]
         counts = Counter(
             {

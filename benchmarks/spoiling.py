@@ -14,6 +14,7 @@ import textwrap
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ WIDTHS = (60, 80, 100, 132)
 MAIL = 76  # columns to which a mail program wraps what is quoted
 HANG = 11  # columns of what stands left of a message
 EACH = 6  # lines between two times of a chat
+CAPTURED = ".txt"  # what a person wrote to a file, not a process
+LAUNCHER = "x7k2q"  # whose log is of all ranks
 
 # `E1120 21:20:41.71` of glog, and ISO 8601
 _STAMP = re.compile(
@@ -177,13 +180,20 @@ def condensed(lines: Lines, _: Place) -> Lines:
 
 
 def timed(lines: Lines) -> Iterator[tuple[str, str]]:
-    """Yield each line with the time when it was written, RFC 3339."""
-    stamps = [_moment(found) for found in map(_STAMP.search, lines) if found]
-    now = stamps[0] if stamps else START
-    for line in lines:
-        found = _STAMP.search(line)
-        now = _moment(found) if found else now
-        yield now, line
+    """Yield each line with the time when it was written, RFC 3339.
+
+    That is not before what stands above it. A line without a time of its own, as of a
+    traceback, was written when the next line was at the latest: what a rank raises
+    after a wait is not as old as what it logged before.
+    """
+    stamps = [_moment(found) if found else "" for found in map(_STAMP.search, lines)]
+    latest = list(accumulate(stamps, max))
+    after = latest[-1] if latest and latest[-1] else START
+    written = []
+    for own, now in zip(reversed(stamps), reversed(latest), strict=True):
+        after = now if own else after
+        written.append(after)
+    yield from zip(reversed(written), lines, strict=True)
 
 
 def _moment(found: re.Match[str]) -> str:
@@ -233,10 +243,19 @@ def loki(lines: Lines, place: Place) -> Lines:
 
 
 def kubectl(lines: Lines, place: Place) -> Lines:
-    """Write as `kubectl logs --prefix --timestamps` does: a stream per container."""
-    rank = "x7k2q" if place.rank is None else place.rank
-    pod = f"train-{place.host or rank}"
-    return [f"[pod/{pod}/main] {t} {line}" for t, line in timed(lines)]
+    """Write as `kubectl logs --prefix --timestamps` does: a stream per container.
+
+    What somebody captured beside it, of the kernel or with `ps`, it does not show.
+    """
+    if place.name.endswith(CAPTURED):
+        return lines
+    return [f"[pod/{pod(place)}/main] {t} {line}" for t, line in timed(lines)]
+
+
+def pod(place: Place) -> str:
+    """Return the name of the pod that writes a log: of its host, its rank, or all."""
+    whose = LAUNCHER if place.rank is None else place.rank
+    return f"train-{place.host or whose}"
 
 
 def srun(lines: Lines, place: Place) -> Lines:

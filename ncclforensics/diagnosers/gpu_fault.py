@@ -282,7 +282,7 @@ def _faults(frames: Frames, xids: pl.DataFrame) -> pl.DataFrame:
         _in_columns(listed),
         _in_columns(of_bus),
         _in_columns(fatal),
-        _in_columns(frames.message(*OF_AMD)),
+        _in_columns(frames.message(*OF_AMD, "kernel.gpu_bad_state")),
     ]
     return kernel_log.ranks_on(frames, pl.concat(parts)).select(COLUMNS)
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "network"
-NEEDS = ("nccl.", "c10d.")
+NEEDS = ("nccl.", "c10d.", "launchers.mpi.peer_gone")
 MISSING = "no NCCL or torch log"
 NEXT_TIME = "NCCL_DEBUG=INFO on every rank, and keep stderr of every rank"
 EXPLAINS = ("timeout-masking",)
@@ -60,6 +60,7 @@ LOST = (
     *("nccl.socket.connect_exhausted", "nccl.socket.connect_failed"),
     "nccl.socket.connect_failed.early",
     *("c10d.gloo.closed", "c10d.gloo.io_failed", "c10d.gloo.connect_error"),
+    "launchers.mpi.peer_gone",
 )
 # an error of a connection, not only its end; Gloo never says who lost which peer
 BROKE = (
@@ -73,7 +74,7 @@ SYSTEM_ERROR = 2
 # a process prints one of these when it lost a peer, or when it shuts down in order
 TOLD_OF_LOSS = ("nccl.comm.abort", "nccl.comm.destroy", "c10d.remote_error")
 NO_ANSWER = (
-    r"(?i)no route to host|network is unreachable|host is unreachable|timed out"
+    r"(?i)no route to\b|network is unreachable|host is unreachable|timed out"
     r"|connect to \S+ failed ?: software caused connection abort"
 )
 
@@ -92,7 +93,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     ranks = _lost_ranks(frames, lines)
     # Gloo names no host, and does not say which host an address belongs to
-    known = pl.col("message").str.starts_with("nccl.") | pl.col("peer_host").is_in(
+    of_gloo = pl.col("message").str.starts_with("c10d.")
+    known = ~of_gloo | pl.col("peer_host").is_in(
         common.strings(frames["ranks"]["host"])
     )
     kept = lost_peers.ends(lines).filter(known & pl.col("host").is_not_null())
@@ -102,7 +104,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if ranks:
         hosts = common.hosts_of(frames, ranks) or hosts
     # a line whose prefix was stripped still names the peer that was lost
-    nameless = pl.col("message").str.starts_with("nccl.") & pl.col("host").is_null()
+    nameless = ~of_gloo & pl.col("host").is_null()
     told = nameless & pl.col("peer_host").is_not_null()
     if kept.is_empty() and not ranks:
         # lines without a prefix show only the peer: all must have lost the same one
@@ -116,7 +118,11 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             return
         confidence = "possible"
     who = common.ranks(ranks) if ranks else "a process"
-    who = who if hosts or ranks else "a peer that the lines do not name"
+    if not hosts and not ranks:
+        # an address of Gloo's does not tell which host has it, nor which end broke
+        at = common.hosts(lines["peer_host"])
+        unnamed = "a peer that the lines do not name"
+        who = f"the peer at {common.some(at)}" if at else unnamed
     where = common.on(hosts)
     printers = common.hosts(lines["host"]) or ("a rank",)
     several = len(printers) > 1 or bool(ranks) or not hosts

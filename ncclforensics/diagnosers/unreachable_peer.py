@@ -77,7 +77,7 @@ FAILED = (
 RETRY = ("nccl.socket.connect_retry",)
 REASONS = ("error", "timeout", "poll_error", "errno", "what")
 NO_ANSWER = (
-    r"(?i)no route to host|network is unreachable|host is unreachable"
+    r"(?i)no route to\b|network is unreachable|host is unreachable"
     r"|timed out|timeouts|^connect timeout|software caused connection abort"
     # Gloo gives up on a pair of ranks without an error of the system
     r"|\] (?:no error|connect timeout)"

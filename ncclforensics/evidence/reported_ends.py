@@ -57,7 +57,7 @@ def _of_ray(frames: Frames) -> pl.DataFrame:
     if lines.is_empty() or victims.height or frames.message(*SELF_ABORT).height:
         return without_rows(SCHEMA)
     repeated = "repeated" in lines.columns and lines["repeated"].count() > 0
-    known = lines.select("host", "pid").drop_nulls().unique()
+    known = lines.drop_nulls("pid").select("host").drop_nulls().unique()
     # Ray on one machine prints an address that every machine has
     where = pl.when(~pl.col("host").str.contains(NOWHERE)).then("host")
     host = where if known.height == 1 and not repeated else pl.lit(None)

@@ -256,3 +256,20 @@ def test_the_only_rank_of_the_host_with_an_error_of_cuda_ran_on_that_gpu(
     )
     told = analyzed({"job.log": JOB + raised + timeout(0), "dmesg.log": lost})
     assert verdict(told) == ("gpu-fault", ranks, ("gpu0001",))
+
+
+FIRMWARE = "NVRM: GPU1 _kgspBootGspRm: (the GPU is likely in a bad state and may need to be reset)"
+
+
+def test_a_gpu_whose_firmware_hangs_is_a_fault_of_that_host(analyzed):
+    log = kernel(FIRMWARE, "gpu0001", "10:04:00")
+    analysis = analyzed({"job.log": JOB + timeout(0), "dmesg.log": log})
+    assert verdict(analysis)[::2] == ("gpu-fault", ("gpu0001",))
+
+
+def test_a_driver_that_cannot_start_a_gpu_alone_is_no_broken_gpu(analyzed):
+    log = kernel(
+        "NVRM: GPU 0000:9b:00.0: RmInitAdapter failed! (0x2)", "gpu0001", "10:04:00"
+    )
+    analysis = analyzed({"job.log": JOB + timeout(0), "dmesg.log": log})
+    assert not found(analysis, "gpu-fault")

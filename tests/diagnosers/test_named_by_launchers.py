@@ -298,3 +298,26 @@ def test_the_tasks_that_end_on_no_other_node_are_those_of_the_lost_one(analyzed)
 def test_with_another_node_untold_nobody_knows_whose_tasks_are_left(analyzed):
     told = verdict(analyzed({"job.log": steps(range(16)) + ENDED}))
     assert told == ("node-lost", (), ("gpu0002",))
+
+
+def test_of_two_actors_that_died_on_one_host_the_host_is_named(analyzed):
+    log = DIED.format(pid=41011, ip="10.20.0.12") + DIED.format(pid=41, ip="10.20.0.12")
+    found = verdict(analyzed({"job.log": log}))
+    assert found == ("crashed-rank", (), ("10.20.0.12",))
+
+
+def test_mpirun_may_leave_out_the_name_of_a_node(analyzed):
+    log = (
+        "mpirun noticed that process rank 2 with PID 0 on node exited on signal 11 "
+        "(Segmentation fault).\n"
+    )
+    assert verdict(analyzed({"job.log": log})) == ("crashed-rank", (2,), ())
+
+
+def test_a_node_on_which_slurm_could_not_start_tasks_is_told(analyzed):
+    log = (
+        "srun: error: Task launch for StepId=50917.0 failed on node gpu0002: "
+        "Communication connection failure\n"
+    )
+    ranked = analyzed({"job.log": log}).ranked
+    assert ranked.outcome == "inconclusive"

@@ -232,3 +232,52 @@ def test_the_name_of_a_peer_whose_beginning_was_cut_off_is_not_empty(analyzed, d
     lost = f"socketProgress: Connection closed by remote peer {dots}zcn4.c.lab<4000>"
     (finding,) = found(analyzed({"rank_1.log": warn("gpu1", lost)}), SLUG)
     assert "" not in finding.hosts
+
+
+def test_the_address_that_gloo_prints_is_told(analyzed):
+    (finding,) = found(analyzed({"job.log": GLOO}), SLUG)
+    assert "10.0.0.9" in finding.headline
+
+
+MPI_LOST = """\
+An MPI communication peer process has unexpectedly disconnected.  This
+usually indicates a failure in the peer process (e.g., a crash or
+otherwise exiting without calling MPI_FINALIZE first).
+
+  Local host: gpu0001
+  Local PID:  41011
+  Peer host:  {peer}
+--------------------------------------------------------------------------
+"""
+
+
+def test_open_mpi_names_the_host_whose_process_is_gone(analyzed):
+    top = analyzed({"job.log": MPI_LOST.format(peer="gpu0002")}).ranked.verdict
+    assert (top.slug, top.hosts, top.confidence) == (SLUG, ("gpu0002",), "possible")
+
+
+def test_a_process_that_open_mpi_saw_die_explains_its_lost_connection(analyzed):
+    died = (
+        "mpirun noticed that process rank 3 with PID 41011 on node gpu0002 exited on "
+        "signal 11 (Segmentation fault).\n"
+    )
+    top = analyzed({"job.log": MPI_LOST.format(peer="gpu0002") + died}).ranked.verdict
+    assert (top.slug, top.ranks) == ("crashed-rank", (3,))
+
+
+@pytest.mark.parametrize(
+    ("reason", "slug"),
+    [("Connection refused", SLUG), ("No route to host", "unreachable-peer")],
+)
+def test_a_peer_in_a_line_without_its_header_is_possible(analyzed, reason, slug):
+    log = f"socketPollConnect: connect to 10.0.0.9<42830> returned {reason}\n"
+    top = analyzed({"issue.md": log}).ranked.verdict
+    assert (top.slug, top.hosts, top.confidence) == (slug, ("10.0.0.9",), "possible")
+
+
+def test_one_of_many_attempts_without_its_header_is_no_failure(analyzed):
+    log = (
+        "socketPollConnect: connect to 10.0.0.9<42830> returned Connection refused, "
+        "retrying (1/34) after sleep for 100 msec\n"
+    )
+    assert analyzed({"issue.md": log}).ranked.verdict is None

@@ -12,7 +12,9 @@ from ncclforensics.model.frames import needing
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-CAUGHT = ("c10d.watchdog.timeout", "c10d.watchdog.timeout.cut")
+CUT = "c10d.watchdog.timeout.cut"
+CAUGHT = ("c10d.watchdog.timeout", CUT)
+BEGUN = "collective operation timeout"  # the head of a watchdog's report
 STATUS = "c10d.watchdog.status"
 
 
@@ -42,7 +44,8 @@ def beside_others(frames: Frames, words: pl.DataFrame) -> list[int]:
     """
     if words.is_empty():
         return []
-    words = words.join(_with_gaps(frames), on="source", how="anti")
+    gaps = pl.concat([_with_gaps(frames), _broken_off(frames)])
+    words = words.join(gaps, on="source", how="anti")
     spoke = words.drop_nulls("rank").group_by("source").agg(pl.col("rank").unique())
     agents = frames["exits"].filter(pl.col("source").is_in(spoke["source"].implode()))
     found = {*agents["rank"].drop_nulls()}
@@ -66,3 +69,16 @@ def _with_gaps(frames: Frames) -> pl.DataFrame:
     whole = status.join(caught, on=rank, how="semi").select("source").unique()
     lost = status.join(caught, on=rank, how="anti").select("source")
     return lost.join(whole, on="source", how="semi")
+
+
+@needing(CUT, otherwise={"source": pl.String()})
+def _broken_off(frames: Frames) -> pl.DataFrame:
+    """Return the `source` of each file that ends within a watchdog's report.
+
+    All ranks that wait report within the same second or two. Where a text ends in the
+    midst of one report, as an excerpt does, those of other ranks may have followed.
+    """
+    ends = frames["sources"].select("source", pl.col("lines").alias("last"))
+    begun = pl.col("text").str.contains(BEGUN, literal=True)
+    cut = frames.message(CUT).filter(begun).join(ends, on="source")
+    return cut.filter(pl.col("line") >= pl.col("last")).select("source").unique()

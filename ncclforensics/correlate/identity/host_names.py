@@ -54,6 +54,7 @@ def _of_aliases(frames: Frames) -> Frames:
     pairs = printed.drop_nulls().unique(key).unique("host_alias", keep="none")
     is_long = pl.col("host").str.starts_with(pl.col("host_alias") + ".")
     hosts = dict(pairs.filter(~is_long).select(key).iter_rows())
+    hosts |= _only_node(frames)
 
     def name(frame: pl.DataFrame) -> pl.DataFrame:
         if "host" not in frame.columns:
@@ -62,6 +63,25 @@ def _of_aliases(frames: Frames) -> Frames:
         return frame.with_columns(pl.coalesce(names).replace(hosts).alias("host"))
 
     return frames.each(name)
+
+
+def _only_node(frames: Frames) -> dict[str, str]:
+    """Return the only pod and the only machine that anything tells of, if it is so.
+
+    A pod's name is that of no machine. Where one is known by its kernel's log or its
+    list of processes, and no process of the only pod prints another, that is its node.
+    """
+    columns = ["host", "host_alias", "in_pod"]
+    told = pl.concat([frames[name].select(columns) for name in ("events", "exits")])
+    is_pod = pl.col("in_pod").is_not_null()
+    pods = told.filter(is_pod)
+    names = pl.coalesce("host", "host_alias").alias("host")
+    machines = [told.filter(~is_pod).select(names)["host"], frames["sources"]["host"]]
+    nodes = pl.concat(machines).drop_nulls().unique()
+    alone = pods["host_alias"].drop_nulls().unique()
+    if alone.len() != 1 or nodes.len() != 1 or pods["host"].count():
+        return {}
+    return {alone[0]: nodes[0]}
 
 
 def _described(frames: Frames) -> Frames:

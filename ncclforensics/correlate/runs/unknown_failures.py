@@ -25,7 +25,7 @@ SUPPOSED = (
 WARNED = r"^(?:[^a-z]{0,40}\bWARN(?:ING)?\b|[IW] \d+ \d+\] )"
 # a line that says that nothing of a kind failed
 NONE = (
-    r"(?i)\b(?:no|zero|0|without(?: any)?|not a single) (?:\w+ )?"
+    r"(?i)(?:^|[^\w.])(?:no|zero|0|without(?: any)?|not a single) (?:\w+ )?"
     r"(?:failed|failures?|errors?|aborted|timed out|timeouts?)\b"
     r"|\b(?:num|number|count|total)\b[^.;:=]{0,80}[:=] ?0\s*$"
 )

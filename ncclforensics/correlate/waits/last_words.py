@@ -20,6 +20,7 @@ from ncclforensics.model.tables import TIME
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
+STAMP = pl.duration(seconds=1)  # what a time without fractions leaves out
 FEWEST = 3  # ranks that are compared
 MOST = 2 / 3  # of the ranks say the same
 FEW = 1 / 4  # of the ranks, but at least one, are the odd ones at most
@@ -104,7 +105,12 @@ def _middle(waits: pl.DataFrame, said: pl.DataFrame) -> pl.Expr:
     gave_up = _latest(said, GAVE_UP).select("rank", pl.col("t").alias("gave_up"))
     lines = _latest(said, LAST).select("rank", pl.col("t").alias("last"))
     known = waits.join(lines, on="rank", how="left").join(gave_up, "rank", how="left")
-    began = pl.coalesce("t", "last", pl.col("until") - pl.col("ran"))
+    # a shipper may stamp a traceback with the time of the line above it: who logs work
+    # does not wait yet
+    spoke = pl.when(pl.col("last") <= pl.col("until") + STAMP).then("last")
+    began = pl.coalesce(
+        pl.max_horizontal("t", spoke), "last", pl.col("until") - pl.col("ran")
+    )
     later = pl.when(pl.col("gave_up") > began).then("gave_up")
     ended = pl.coalesce("until", later, began + pl.col("ran"))
     spans = known.select(began.alias("began"), ended.alias("ended")).drop_nulls()

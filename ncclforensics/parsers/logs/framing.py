@@ -33,8 +33,8 @@ MAX_DECORATIONS = 5  # torchrun in srun in kubectl, with a time stamp, is four
 CUT = "\x1e"
 AHEAD = 160  # bytes of a prefix; more is another program's line
 TOGETHER = 512  # lines that are framed at once, wanted or not
-# Markdown emphasis or a quotation mark in front of a whole line
-EMPHASIS = r"^(?:\*\*|`{1,3}|\")([A-Za-z\[])"
+# Markdown emphasis, a quotation mark or a title's mark in front of a whole line
+EMPHASIS = r"^(?:(?:\*\*|`{1,3}|\")([A-Za-z\[])|#{1,6} (\[rank\d))"
 EMPHASES = ("```", "[repeated")  # and what Ray puts, behind a whole line
 
 # Each alternative matches at the start of a line. Rust regex has no look-ahead, so a
@@ -223,10 +223,10 @@ def _framed(bare: pl.DataFrame) -> pl.DataFrame:
     bare = bare.select("line", pl.col("raw").fill_null(""), *told)
     whole = pl.col("raw").fill_null("").str.strip_suffix("```")
     bare = redraws.parted(json_records.unwrapped(bare)).with_columns(
-        whole.str.replace(EMPHASIS, "$1")
+        whole.str.replace(EMPHASIS, "$1$2")
     )
     bare = bare.filter(pl.col("raw") != "")
-    peeled = _peel(bare).with_columns(pl.col("text").str.replace(EMPHASIS, "$1"))
+    peeled = _peel(bare).with_columns(pl.col("text").str.replace(EMPHASIS, "$1$2"))
     text = pl.col("text")
     held = headers.held(peeled["text"])
     if headers.are_any(held):

@@ -14,8 +14,12 @@ from ncclforensics.model.tables import TIME
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
 
 YEARLESS = 1972  # a leap year, so that 29 February fits
+# no two zones are nearer, so a shorter delay is none of zones; a shipper may print
+# whole seconds
+LONGEST_DELAY, COARSE = pl.duration(minutes=15), pl.duration(seconds=-1)
 # Int64 nanoseconds reach from 1677 to 2262; years beyond would wrap around
 _YEAR = r"(?:19|20|21)\d\d"
+_ZONE = r"[\d.](?:Z|[+-]\d\d:?\d\d)$"
 _ISO = ascii_only(
     rf"^(?P<day>{_YEAR}-\d\d-\d\d)[T ](?P<hms>\d\d:\d\d:\d\d)"
     r"(?:[.,](?P<frac>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?$"
@@ -27,16 +31,29 @@ def absolute(*columns: str) -> pl.Expr:
 
     Accepts ISO 8601 with or without a zone, ctime's `Aug 10 15:36:05 2026`,
     `08/10/2026 15:36:05`, and seconds since 1970. A stamp with a zone takes precedence
-    over all stamps without one. Without columns, all null.
+    over all stamps without one, as theirs is not known; but where it is later by less
+    than zones differ, it is a shipper's, and tells when a buffer was emptied. Without
+    columns, all null.
     """
     if not columns:
         return pl.lit(None, TIME)
-    zoned = [_iso(_with_zone(pl.col(column))) for column in columns]
-    bare = [
-        pl.coalesce(form(pl.col(column)) for form in (_iso, _ctime, _american, _epoch))
-        for column in columns
-    ]
-    return pl.coalesce(*zoned, *bare).cast(TIME)
+    stamps = [pl.col(column) for column in columns]
+    zoned = [_iso(_with_zone(stamp)) for stamp in stamps]
+    forms = _iso, _ctime, _american, _epoch
+    if len(columns) == 1:
+        [stamp] = stamps
+        return pl.coalesce(zoned + [form(stamp) for form in forms]).cast(TIME)
+    bare = [form(_without_zone(stamp)) for stamp in stamps for form in forms]
+    both = pl.struct(pl.coalesce(zoned).alias("exact"), pl.coalesce(bare).alias("own"))
+    # a struct is computed once; polars would parse each stamp wherever it is named
+    return both.map_batches(_told, return_dtype=TIME)
+
+
+def _told(both: pl.Series) -> pl.Series:
+    exact, own = pl.col("exact"), pl.col("own")
+    waited = (exact - own).is_between(COARSE, LONGEST_DELAY, closed="left")
+    told = pl.when(waited).then(own).otherwise(pl.coalesce(exact, own)).cast(TIME)
+    return both.struct.unnest().select(told.alias("t")).to_series()
 
 
 def yearless(month_day: pl.Expr, hms: pl.Expr, syslog: pl.Expr) -> pl.Expr:
@@ -72,7 +89,11 @@ def _iso(stamp: pl.Expr) -> pl.Expr:
 
 
 def _with_zone(stamp: pl.Expr) -> pl.Expr:
-    return pl.when(stamp.str.contains(r"(?:Z|[+-]\d\d:?\d\d)$")).then(stamp)
+    return pl.when(stamp.str.contains(_ZONE)).then(stamp)
+
+
+def _without_zone(stamp: pl.Expr) -> pl.Expr:
+    return pl.when(~stamp.str.contains(_ZONE)).then(stamp)
 
 
 def _ctime(stamp: pl.Expr) -> pl.Expr:

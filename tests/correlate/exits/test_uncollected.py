@@ -33,3 +33,20 @@ def test_a_file_in_which_no_rank_prints_both_lines_lost_none(analyzed):
         told((), (0, 2, 3, 4)) | {"more.log": "".join(map(timeout, (0, 2)))}
     )
     assert "missing-rank" in [f.slug for _, f in analysis.ranked.findings]
+
+
+def test_after_a_text_that_ends_within_a_report_others_may_have_followed(analyzed):
+    whole = "".join(map(timeout, (1, 4, 5, 7)))
+    cut = timeout(2).partition("NumelIn")[0]
+    assert "[Rank 2]" in cut
+    top = analyzed({"paste.txt": whole + cut}).ranked.verdict
+    assert top is None or not top.ranks or top.confidence == "possible"
+
+
+def test_a_report_that_is_cut_within_a_file_shows_who_printed_nothing(analyzed):
+    cut = timeout(2).partition("NumelIn")[0] + "\n"
+    whole = "".join(map(timeout, (0, 4, 5)))
+    top = analyzed(
+        {"job.log": whole[: len(timeout(0))] + cut + whole[len(timeout(0)) :]}
+    )
+    assert verdict(top)[:2] == ("missing-rank", (1, 3))

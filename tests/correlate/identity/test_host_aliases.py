@@ -90,3 +90,22 @@ def test_a_file_is_of_the_host_in_its_name_that_other_evidence_knows(hosts):
     }
     found = hosts(files)
     assert (found[3], found[2]) == ("birch-2", None)
+
+
+SILENT = "Nov 20 11:30:17 gpu0007 kernel: nfs: server storage1 not responding\n"
+
+
+def test_the_only_pod_runs_on_the_only_machine_that_is_known(hosts):
+    lines = pod(1, "[rank1]: ValueError: bad sample\n")
+    assert hosts({"all.log": lines, "dmesg.txt": SILENT})[1] == "gpu0007"
+
+
+@pytest.mark.parametrize("more", ["pod", "machine"])
+def test_of_several_pods_or_machines_none_tells_where_one_runs(hosts, more):
+    lines = pod(1, "[rank1]: ValueError: bad sample\n")
+    files = {"all.log": lines, "dmesg.txt": SILENT}
+    if more == "pod":
+        files["all.log"] += pod(2, "[rank2]: ValueError: bad sample\n")
+    else:
+        files["kern.log"] = SILENT.replace("gpu0007", "gpu0008") * 2
+    assert hosts(files)[1] == "train-1"

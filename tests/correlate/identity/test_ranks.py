@@ -350,3 +350,21 @@ def test_a_local_rank_is_the_rank_if_the_agents_processes_are_all_that_spoke(ana
 def test_a_local_rank_is_none_if_more_spoke_than_the_agent_ran(analyzed):
     ranked = analyzed({"out.txt": shortened((41010,))}).ranked
     assert 2 not in [s.rank for s in ranked.suspects]
+
+
+FAILED = "failed (exitcode: -11) local_rank: 0 (pid: {}) of binary: /bin/python3"
+
+
+@pytest.mark.parametrize(
+    ("more", "pid", "host"),
+    [
+        ("", 41, "gpu0001"),
+        ("", 42, None),
+        # containers of two hosts often have equal pids
+        (using("gpu0002", 77), 41, None),
+    ],
+)
+def test_an_agent_that_names_a_process_has_its_host_from_nccl(who, more, pid, host):
+    agent = AGENT.format("E1121 09:49:40.930000", 1002, FAILED.format(pid))
+    told = who({"job.log": using("gpu0001", 41) + more + agent})
+    assert {h for h, _ in told.values()} <= {host}

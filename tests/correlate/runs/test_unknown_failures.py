@@ -12,9 +12,11 @@ UNKNOWN = (
     "storage: error: cannot reach the bucket",
     "frobnicator failed: widget 9 is gone",
     "[rank0]:[E820 10:10:00.596967190 Widget.cpp:17] the widget is gone",
+    "[rank0]:[E Widget.cpp:17] the widget is gone",
     "the loader timed out",
     "worker exited with code 3",
     "NCCL RAS: comm 0x12 has a MISMATCH",
+    "storage: error: upload of part 17.0 failed: no answer",
 )
 HARMLESS = (
     "num events failed to report to the aggregator: 0",
@@ -27,6 +29,7 @@ HARMLESS = (
     "exit code: 0",
     "TORCH_CPP_LOG_LEVEL=ERROR",
     "[rank0]:[W820 10:10:00.596967190 Widget.cpp:17] a probe failed, trying the next",
+    "[rank0]:[W Widget.cpp:17] a probe failed, trying the next",
     "gpu0001:11:11 [0] NCCL INFO Failed to open libplugin.so",
     "04/22/2026 07:00:30 - WARNING - data - 2 shards failed verification, once more",
 )

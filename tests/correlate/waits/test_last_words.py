@@ -341,3 +341,16 @@ def test_of_two_that_wait_for_each_other_the_one_with_a_last_line_of_its_own_is_
     named = () if found is None else (found.slug, *found.ranks)
     assert named[1:] == ranks
     assert not ranks or named[0] == "unmatched-p2p"
+
+
+def test_who_waits_since_its_own_last_line_does_not_make_others_late(analyzed):
+    """A shipper stamped the end of a wait of 12 seconds like the line above it."""
+    at = "2026-08-20T10:00:01Z stderr F "
+    logs = {}
+    for rank in range(4):
+        work = f"2026-08-20 10:00:01,{rank}00 INFO shard {rank} is read\n"
+        wait = TIMED_OUT.format(rank) if rank < 3 else ""
+        lines = (work + wait).splitlines(keepends=True)
+        logs[f"rank{rank}.log"] = "".join(at + line for line in lines)
+    found = analyzed(logs).ranked
+    assert "straggler" not in [f.slug for _, f in found.findings]

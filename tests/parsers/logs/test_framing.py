@@ -280,3 +280,31 @@ def test_hydra_puts_no_blank_behind_its_stamp():
     line = "[2026-11-20 12:00:00,123][train][INFO] - step 5"
     told = frame(pl.DataFrame({"line": [1], "raw": [line]}))
     assert str(told["t"][0]) == "2026-11-20 12:00:00.123000+00:00"
+
+
+@pytest.mark.parametrize(
+    ("shipped", "own", "told"),
+    [
+        # a buffer was emptied when the process ended
+        ("10:05:40Z", "10:00:01,500", "10:00:01.500"),
+        # a shipper prints whole seconds
+        ("10:00:01Z", "10:00:01,500", "10:00:01.500"),
+        # the program's zone is another one
+        ("10:00:02Z", "12:00:01,500", "10:00:02"),
+        ("10:00:02Z", "04:30:01,500", "10:00:02"),
+    ],
+)
+def test_a_line_is_as_old_as_its_program_says_unless_zones_differ(shipped, own, told):
+    raw = f"2026-11-20T{shipped} stderr F [default1]:2026-11-20 {own} step 2 loss 0.8"
+    t = only(raw)["t"]
+    assert t.isoformat().startswith(f"2026-11-20T{told}")
+
+
+def test_a_title_that_is_a_line_of_a_rank_is_that_ranks():
+    told = only("## [rank3]: ValueError: bad sample")
+    assert (told["rank"], told["text"]) == (3, "ValueError: bad sample")
+
+
+def test_a_table_of_ranks_behind_a_mark_stays_as_it_is():
+    line = "#  Rank  0 Group  0 Pid   1787 on  gpu0001 device  0 [0x8d]"
+    assert only(line)["text"] == line
