@@ -70,7 +70,7 @@ def correlate(
     members = group_members.seated(known, seats, world.of_default(known, members))
     torn = call_summary.dumps(known).filter("cut")["rank"].drop_nulls()
     unfinished = progress.unfinished(collectives, names, told, failed, torn)
-    if left := clean_exits.in_peace(known):
+    if left := clean_exits.in_peace(known) | call_sites.in_unrecorded(known):
         unfinished = unfinished.filter(~pl.col("rank").is_in(list(left)))
     standing = progress.standings(made, unfinished, told)
     first = pending_calls.held_up(unfinished, made, standing, members)

@@ -127,7 +127,7 @@ def claimed(
 ) -> tuple[tuple[str, float], ...]:
     """Return what it costs to claim that some ranks left their program, with `call`.
 
-    A call that no dump records has no history.
+    A call that no dump records, as a message known from a traceback, has no history.
     """
     told = [d.bits for d in _deviations(case, ranks, call)]
     if not told:
@@ -144,9 +144,14 @@ def around(case: Case, end: End) -> set[int]:
 def _deviations(
     case: Case, ranks: tuple[int, ...], call: Call | None
 ) -> list[Deviation]:
-    if call is not None and call["op"] == code_places.UNRECORDED:
+    if call is not None and (call["op"] == code_places.UNRECORDED or _is_bare(call)):
         return []
     return [d for rank in ranks if (d := case.deviation(rank)) is not None]
+
+
+def _is_bare(call: Call) -> bool:
+    """Whether a call is a message of which only the place in the code is known."""
+    return bool(call["is_p2p"]) and call["seq"] is None and call["pg"] is None
 
 
 HERE = ("waiting", "behind")

@@ -1,5 +1,7 @@
 """Ranks that wait in another call than those that timed out, and those at work."""
 
+import json
+
 import pytest
 
 from log_lines import table, timeout, verdict
@@ -145,3 +147,57 @@ def test_who_ended_by_the_signal_that_the_interpreter_tells(analyzed):
     ends = table((2, -11, 4002), (0, -6, 4000), (1, -6, 4001), (3, -6, 4003))
     found = analyzed({"job.log": died + ends})
     assert verdict(found)[:2] == ("crashed-rank", (2,))
+
+
+def stage(rank, line, code, last="15:07:15 step 25 done"):
+    """A stage of a pipeline that gave up a message in this line of code."""
+    usual = "".join(f"15:07:{n:02} step {n} done\n" for n in (5, 10, 15))
+    lines = (
+        "Traceback (most recent call last):",
+        f'  File "/job/pipe.py", line {line}, in main',
+        f"    {code}",
+        f"{TORCH}, line 2799, in recv",
+        LATE,
+    )
+    raised_ = "".join(f"[rank{rank}]: {text}\n" for text in lines)
+    return f"{usual}{last}\n{raised_}"
+
+
+def dump(rank):
+    """Gloo records no message: only the barrier at the start, whose end it missed."""
+    begun = {"record_id": 0, "pg_id": 0, "process_group": ["0", "default_pg"]}
+    begun |= {"collective_seq_id": 1, "p2p_seq_id": 0, "op_id": 1, "is_p2p": False}
+    begun |= {"profiling_name": "gloo:barrier", "time_created_ns": 1795878179950000000}
+    begun |= {"input_sizes": [], "output_sizes": [], "state": "scheduled"}
+    begun |= {"retired": False, "timeout_ms": 30000, "frames": []}
+    group = {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}
+    told = {"version": "2.10", "rank": rank, "pg_config": {"0": group}}
+    return json.dumps(told | {"pg_status": {}, "entries": [begun]})
+
+
+def pipeline(odd_words, before="R - 1", behind="R + 1"):
+    """Ranks 0 and 1 wait for gradients, 2 and 3 for what comes from the stage before."""
+    files = {f"fr_stage{rank}.json": dump(rank) for rank in range(4)}
+    for rank in range(4):
+        line, code = (30, f"g, {behind}") if rank < 2 else (21, f"x, {before}")
+        said = {"last": odd_words} if odd_words and rank == 2 else {}
+        files[f"stage{rank}.log"] = stage(rank, line, f"dist.recv({code})", **said)
+    return files
+
+
+def test_of_two_stages_that_wait_for_each_other_the_one_with_a_line_of_its_own(
+    analyzed,
+):
+    found = analyzed(pipeline("step 27 mb 0: non-finite activations, dropping it"))
+    assert verdict(found)[:2] == ("unmatched-p2p", (2,))
+
+
+def test_without_such_a_line_both_are_suspected_and_none_accused(analyzed):
+    found = analyzed(pipeline(""))
+    assert found.ranked.outcome == "inconclusive"
+    assert {s.rank for s in found.ranked.suspects[:2]} == {1, 2}
+
+
+def test_where_the_code_does_not_tell_the_neighbour_no_pair_is_found(analyzed):
+    found = analyzed(pipeline("step 27 mb 0: dropping it", before="src", behind="src"))
+    assert not (found.ranked.verdict and found.ranked.verdict.ranks)

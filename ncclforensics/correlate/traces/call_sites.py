@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.traces import code_places, process_stacks
+from ncclforensics.correlate.traces import (
+    call_summary,
+    code_places,
+    process_stacks,
+)
 from ncclforensics.model import tables
 from ncclforensics.model.frames import needing, once_if_empty, remembered
 from ncclforensics.model.tables import CITE
@@ -105,13 +109,14 @@ def stacks(frames: Frames) -> pl.DataFrame:
 def _raised(frames: Frames) -> pl.DataFrame:
     """Return the traceback above the first line on each rank's wait."""
     raised = frames.message(TRACEBACK)
-    if not {*SITE, "span", "op"} <= set(raised.columns):
+    if not {*SITE, "span", "op", "toward"} <= set(raised.columns):
         return tables.without_rows(SCHEMA)
     told = frames["events"].filter(
         (pl.col("role") == "victim") & pl.col("message").str.starts_with("c10d.")
     )
     over = raised.sort("line").select(
-        "source", "rank", "line", "span", *SITE, "op", pl.col("line").alias("head")
+        *("source", "rank", "line", "span", *SITE, "op", "toward"),
+        pl.col("line").alias("head"),
     )
     joined = (
         told.drop_nulls("rank")
@@ -122,6 +127,19 @@ def _raised(frames: Frames) -> pl.DataFrame:
         .sort("rank", "source", "line")
     )
     return _as_sites(joined.with_columns(waits=True, was_looked_at=False))
+
+
+@needing("collectives", "outline", otherwise=frozenset())
+def in_unrecorded(frames: Frames) -> frozenset[int]:
+    """Return the ranks that timed out in a message of Gloo, which no dump shows.
+
+    What its dump shows as unfinished is over: Gloo's recorder may miss an end.
+    """
+    raised = _raised(frames)
+    messages = raised.filter(pl.col("op").str.contains(code_places.MESSAGES))
+    backends = call_summary.outline(frames)["backend"].drop_nulls().unique()
+    only_gloo = backends.len() > 0 and (backends == "gloo").all()
+    return frozenset(messages["rank"].drop_nulls()) if only_gloo else frozenset()
 
 
 def in_handlers(frames: Frames, lines: pl.DataFrame) -> pl.Series:
@@ -228,8 +246,10 @@ def _told(lines: pl.DataFrame, *columns: pl.Expr) -> pl.DataFrame:
 @once_if_empty()
 def _as_sites(frame: pl.DataFrame) -> pl.DataFrame:
     way = pl.col("way") if "way" in frame.columns else code_places.way()
+    toward = code_places.toward(way, pl.col("op"))
+    if "toward" in frame.columns:
+        toward = pl.coalesce("toward", toward)
     known = frame.with_columns(
-        pl.lit(None, pl.UInt64).alias("stack"),
-        code_places.toward(way, pl.col("op")).alias("toward"),
+        pl.lit(None, pl.UInt64).alias("stack"), toward.alias("toward")
     )
     return known.select(*SCHEMA).cast(SCHEMA)

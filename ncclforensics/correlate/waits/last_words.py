@@ -35,8 +35,9 @@ def odd(frames: Frames) -> frozenset[int]:
     said = frames["events"].filter(pl.col("message").is_in([LAST, USUAL]))
     if said.is_empty():
         return frozenset()
-    # stdout and stderr of a rank are compared with those of the others
-    stream = pl.col("source").str.replace_all(r"\d+", "#").alias("stream")
+    # stdout and stderr of a rank are compared with those of the others; single letters
+    # number nodes as well
+    stream = pl.col("source").str.replace_all(r"\d+|\b[a-z]\b", "#").alias("stream")
     told = said.select("message", "rank", stream, shape(pl.col("text")).alias("said"))
     last = told.filter(pl.col("message") == LAST).drop("message").unique()
     many = pl.col("rank").n_unique()

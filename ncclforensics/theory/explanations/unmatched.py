@@ -39,7 +39,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             side.others,
             costs=(
                 *sides.blame(case, end, "off program", side.ranks),
-                *(() if proved else sides.claimed(case, side.ranks)),
+                *(() if proved else sides.claimed(case, side.ranks, side.call)),
                 ("halves", float(denied and not skipped)),
                 # who left out one message makes the calls behind it
                 ("unexplained wait", _skipped(case, end, side)),

@@ -10,7 +10,7 @@ print a traceback, and nothing in it is nested.
 from __future__ import annotations
 
 import re
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from ncclforensics.parsers.logs.message_parsers.limits import capped
 from ncclforensics.parsers.logs.record_starts import GAP
@@ -22,6 +22,7 @@ COLUMNS = (
     "file_line",
     "function",
     "op",
+    "toward",
     "raised_in",
     "by_launcher",
     "signalled",
@@ -33,6 +34,7 @@ COLUMNS = (
 KINDS = {
     **dict.fromkeys(("by_launcher", "signalled", "chained", "goes_on"), "bool"),
     "span": "int",
+    "toward": "int",
 }
 IS_QUOTED = True  # the event of a traceback quotes what was raised, where that stands
 HEAD = "Traceback (most recent call last)"
@@ -67,6 +69,11 @@ _OP = re.compile(
     r"|i?send|i?recv|batch_isend_irecv|wait_tensor"
     r"|(?:all_gather|reduce_scatter|all_to_all)\w*|\w+_object(?:_list|s)?)$"
 )
+# with whom a line of code passes a message: `dist.recv(x, rank - 1)`, `src=prev_rank`
+_PASSES = re.compile(
+    r"\bi?(?:send|recv)\w*\((?:[^;]*?[,=] *)?"
+    r"(?:[\w.()\[\]]+ *(?P<sign>[+-]) *1\b|\w*(?P<name>prev|next)\w*)"
+)
 _GAP = re.compile(rf"\s*{GAP}")
 # carets lose their blanks where a line is broken at them
 _INNER = re.compile(rf"{GAP}|[~^]+\s*$")
@@ -84,9 +91,10 @@ def parse(text: str) -> list[dict[str, object]]:
 
     Row: `exception` (its type as printed), `message` (its first line, null if it has no
     colon), `file`, `file_line` and `function` of the user's last frame, `op` (the
-    torch.distributed function that was called, if visible), `raised_in` (the file of
-    the innermost frame, user code or not), `by_launcher` (whether it was raised in a
-    launcher, which is not a rank), `signalled` (whether it was raised in a signal
+    torch.distributed function that was called, if visible), `toward` (1 if the user's
+    line passes a message with the next rank, -1 with the one before), `raised_in` (the
+    file of the innermost frame, user code or not), `by_launcher` (whether it was raised
+    in a launcher, which is not a rank), `signalled` (whether it was raised in a signal
     handler, whose frames are left out), `chained` (whether it led to another
     exception), `span` (its number of lines), `said_at` (the line of `text`, from 0,
     with the exception), `goes_on` (null: see `captures`). Truncated values are null,
@@ -127,6 +135,7 @@ def parse(text: str) -> list[dict[str, object]]:
             "message": _stripped(raised["message"]) if raised else None,
             **_call_site(frames),
             "op": _op(frames),
+            "toward": _toward(own, frames),
             "raised_in": frames[-1]["file"] if frames and not shortened else None,
             "by_launcher": bool(frames and _LAUNCHER.search(frames[-1]["file"])),
             "signalled": signalled,
@@ -165,6 +174,18 @@ def _call_site(frames: list[re.Match[str]]) -> dict[str, object]:
             "function": (frame["function"] or "").strip() or None,
         }
     return {"file": None, "file_line": None, "function": None}
+
+
+def _toward(lines: list[str], frames: list[re.Match[str]]) -> int | None:
+    """Return with which neighbour the code under the user's frame passes a message."""
+    at = (
+        frame.string for frame in frames if frame["file"] == _call_site(frames)["file"]
+    )
+    last = list(at)[-1:]
+    for line, code in pairwise(lines):
+        if [line] == last and (told := _PASSES.search(code)):
+            return 1 if told["sign"] == "+" or told["name"] == "next" else -1
+    return None
 
 
 def _op(frames: list[re.Match[str]]) -> str | None:
