@@ -28,11 +28,11 @@ Way = list[tuple[str, str, int | None]]
 FEW_DO = re.compile(
     r"eval|valid|test|log|metric|report|summar|sav|checkpoint|ckpt", re.I
 )
-# functions that all ranks reach at the end; a loop over an epoch is not its end, and
-# `send` or `append` end nothing
+# functions that all ranks reach at the end; a loop over an epoch is not its end, nor is
+# the end of a batch, and `send` or `append` end nothing
 AT_THE_END = re.compile(
     r"(?<!train_)(?<!one_)(?<!run_)(?<!fit_)epoch|barrier|finish|final|join|tear"
-    r"|(?<![a-z])end(?![a-z])|(?-i:End)",
+    r"|(?<![a-z])(?<!batch_)(?<!step_)end(?![a-z])|(?-i:(?<!Batch)(?<!Step)End)",
     re.I,
 )
 RECENT = 200  # last calls of a rank that are taken for its loop

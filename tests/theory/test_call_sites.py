@@ -14,6 +14,7 @@ LOOP = [[("main", "t.py", 20), ("train", "t.py", line)] for line in (60, 65, 70)
     [
         (["main", "on_train_epoch_end", "barrier"], "uneven"),
         (["main", "onEpochEnd"], "uneven"),
+        (["main", "on_train_batch_end"], ""),
         (["main", "train_one_epoch", "send_forward"], ""),  # the loop itself
         (["main", "save_checkpoint", "barrier"], "conditional"),
         (["main", "evaluate"], "conditional"),

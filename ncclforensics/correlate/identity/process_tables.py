@@ -26,18 +26,21 @@ TOLD = ("host", "local_rank")
 def placed(frames: Frames) -> Frames:
     """Return `frames` in which rows on a listed process have what its list tells.
 
-    Only those of the list's own stream: other files may be of other nodes, on which
-    other processes have these numbers.
+    Only those of the list's own stream where several hosts are known: other files may
+    be of other nodes, on which other processes have these numbers.
     """
     listed = _listed(frames)
     if listed.is_empty():
         return frames
+    hosts = pl.concat([frames[name]["host"] for name in ("events", "sources", "exits")])
+    key = KEY if hosts.drop_nulls().n_unique() > 1 else KEY[1:]
+    listed = listed.select(*key, pl.col(f"_{c}" for c in TOLD)).unique(key, keep="none")
 
     def fill(frame: pl.DataFrame) -> pl.DataFrame:
         columns = [c for c in TOLD if c in frame.columns]
         if not {*KEY} <= set(frame.columns) or not columns or not frame["pid"].count():
             return frame
-        joined = frame.join(listed, on=KEY, how="left", maintain_order="left")
+        joined = frame.join(listed, on=key, how="left", maintain_order="left")
         told = (pl.coalesce(c, f"_{c}").alias(c) for c in columns)
         return joined.with_columns(told).drop(f"_{c}" for c in TOLD)
 

@@ -1,5 +1,9 @@
 """Ray's workers: which process is which rank, and whose traceback its driver quotes."""
 
+import pytest
+
+from log_lines import xid
+
 TABLE = "(TrainController pid=90) - (ip={host}, pid={pid}) world_rank={rank}, local_rank={rank}, node_rank=0\n"
 LATE = "RuntimeError: [/pytorch/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 25000ms for recv operation to complete"
 
@@ -70,10 +74,12 @@ def test_the_child_of_deepspeed_that_exited_in_peace_is_a_rank(analyzed):
     assert (found.slug, found.ranks) == ("uneven-inputs", (2,))
 
 
-def test_of_another_stream_the_numbers_may_be_of_another_node(analyzed):
+@pytest.mark.parametrize(("hosts", "local"), [(1, 2), (2, None)])
+def test_of_another_stream_the_numbers_may_be_of_another_node(analyzed, hosts, local):
     text = "".join(STARTED.format(pid=400 + rank, rank=rank) for rank in range(4))
-    frames = analyzed({"job.log": text, "other.log": LEFT.format(402)}).frames
-    assert frames["exits"]["local_rank"].to_list() == [None]
+    kernel = "".join(xid(31, host=f"gpu000{n}") for n in range(hosts))
+    files = {"job.log": text, "other.log": LEFT.format(402), "kern.log": kernel}
+    assert analyzed(files).frames["exits"]["local_rank"].to_list() == [local]
 
 
 RECORD = "2026-11-20 10:00:00,123 {} [rank 3] trainer.py:88 {}\n"

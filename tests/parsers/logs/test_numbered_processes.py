@@ -1,0 +1,35 @@
+"""A program's own number in front of its lines is a local rank where all are there."""
+
+import polars as pl
+import pytest
+
+from ncclforensics.parsers.logs import framing
+
+
+def framed(*lines):
+    told = framing.frame(pl.DataFrame({"line": range(len(lines)), "raw": lines}))
+    return told.select("local_rank", "text").rows()
+
+
+def steps(form, ranks, times=3):
+    return [form.format(rank, n) for n in range(times) for rank in ranks]
+
+
+@pytest.mark.parametrize("form", ["[{}] step {} loss 2", "15:16:2{1} [{0}] step {1}"])
+def test_numbers_from_0_on_that_begin_several_lines_are_of_processes(form):
+    told = framed(*steps(form, range(3)), "a line of its own")
+    assert [rank for rank, _ in told] == [0, 1, 2] * 3 + [None]
+    assert all("[" not in text for _, text in told)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        steps("[{}] step {}", [1, 2]),  # the first one is not there
+        steps("[{}] step {}", [0]),  # of one process
+        steps("[{}] step {}", range(3), times=1),  # a list
+        ["[1] 4711", "[0]:", "  exitcode : 1"],  # a shell's jobs, an agent's table
+    ],
+)
+def test_other_numbers_in_brackets_are_of_no_process(lines):
+    assert {rank for rank, _ in framed(*lines)} == {None}
