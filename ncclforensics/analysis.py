@@ -25,7 +25,12 @@ from ncclforensics.correlate.timing import process_motion
 from ncclforensics.correlate.waits import roll_call
 from ncclforensics.engine import answers, cache, dataset, excerpts, reading
 from ncclforensics.engine.interrupts import scratch_folder
-from ncclforensics.evidence import first_exits, ras_status, seen_places
+from ncclforensics.evidence import (
+    blocked_processes,
+    first_exits,
+    ras_status,
+    seen_places,
+)
 from ncclforensics.model.frames import Frames, join
 from ncclforensics.model.span import ALWAYS, Span
 from ncclforensics.parsers.logs import last_words, second_look
@@ -245,7 +250,7 @@ def conclude(
     # if nothing of the job was read, a failure cannot be ruled out
     signs = job.signs_of_failure(joined) or int(job.is_unseen(joined))
     signs += _unrefuted(joined).height
-    signs += process_motion.standing(joined)
+    signs += process_motion.standing(joined) + blocked_processes.nameless(joined)
     signs += job.is_unread(joined) + ras_status.unsettled(joined)
     if not weigh.is_moving(joined):
         signs += bool(seen_places.nameless(joined)) or seen_places.idle(joined)

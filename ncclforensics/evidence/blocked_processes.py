@@ -65,6 +65,14 @@ def listed(frames: Frames) -> pl.DataFrame:
     )
 
 
+def nameless(frames: Frames) -> int:
+    """Count the stopped processes of unknown ranks that a list of processes shows."""
+    told = listed(frames)
+    if "state" not in told.columns:
+        return 0
+    return told.filter((pl.col("state") == "T") & pl.col("rank").is_null()).height
+
+
 def words(frames: Frames, ranks: Iterable[int]) -> str:
     """Return sentences naming those of `ranks` whose processes do not run, or ""."""
     some = list(ranks)

@@ -9,10 +9,12 @@ from ncclforensics.correlate.identity import placements, world
 from ncclforensics.correlate.traces import process_stacks
 from ncclforensics.correlate.traces.call_summary import outline
 from ncclforensics.model import tables
-from ncclforensics.model.frames import Frames, remembered
+from ncclforensics.model.frames import Frames, needing, remembered
 from ncclforensics.model.tables import CITE
 
 CLAIMING = ("sources", "events", "exits", "ranks")
+PID_OF = "python.pid_of"
+LEAST = 2  # processes of a job
 COMPLETE = ("nccl.init.complete", "nccl.init.start")
 
 
@@ -27,7 +29,7 @@ def claims(frames: Frames) -> pl.DataFrame:
         *(tables.picked("ranks", frames[name]) for name in CLAIMING),
         tables.picked("ranks", dumped),
         _from_inits(inits) if inits.height else _from_trees(frames),
-        *(of(frames) for of in (placements.claims, _from_words)),
+        *(of(frames) for of in (placements.claims, _from_words, _from_pids)),
         agent_processes.left_out(frames),
     ]
     headed = process_stacks.headed(frames)
@@ -44,6 +46,26 @@ def _from_words(frames: Frames) -> pl.DataFrame:
     lines = world.said(frames)
     told = lines.with_columns(pl.coalesce("rank", "told").alias("rank"))
     return tables.picked("ranks", told)
+
+
+@needing(PID_OF, otherwise=dict(tables.SCHEMAS["ranks"]))
+def _from_pids(frames: Frames) -> pl.DataFrame:
+    """Return rank claims from lines like `worker 1 pid 12431`, one process a number.
+
+    Only if the numbers are all from 0 on and no rank is known otherwise: the workers of
+    a data loader are numbered as well.
+    """
+    lines = frames.message(PID_OF)
+    known = any(frames[name]["rank"].count() for name in ("events", "sources"))
+    if known or not {"told", "pid"} <= set(lines.columns):
+        return tables.empty("ranks")
+    told = lines.drop_nulls(["told", "pid"])
+    pairs = told.select("told", "pid").unique()
+    apart = pairs["told"].is_unique().all() and pairs["pid"].is_unique().all()
+    highest = pairs["told"].max()
+    if not apart or pairs.height < LEAST or highest != pairs.height - 1:
+        return tables.empty("ranks")
+    return tables.picked("ranks", told.with_columns(rank=pl.col("told")))
 
 
 def _from_inits(inits: pl.DataFrame) -> pl.DataFrame:
