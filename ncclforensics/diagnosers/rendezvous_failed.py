@@ -140,6 +140,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     both = bool(server) and bool(came)
     hosts = common.strings(frames.message(*LOGINS)["peer"]) if _logins(frames) else ()
     silent = absent_launcher.hosts_of_silent_tasks(frames, of - joined) if of else ()
+    tries = frames.message(*UNREACHED, RETRY)
+    vain = absent_launcher.hosts_in_vain(tries, of - joined) if of else ()
     if missing.height:
         hosts = common.hosts(missing["host"])
         headline += f"; {absent_launcher.words(missing)}"
@@ -148,6 +150,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     elif silent and not absent:
         hosts = silent
         headline += f"; {common.named(silent)} never started torch"
+    elif vain and not absent:
+        hosts = vain
+        headline += f"; {common.named(vain)} did not reach {server or 'the store'}"
     yield Finding(
         slug="rendezvous-failed",
         confidence="certain",

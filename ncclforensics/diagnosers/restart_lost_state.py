@@ -45,7 +45,8 @@ NEXT_TIME = "log the step with each loss, and keep the log of each attempt"
 EXPLAINS = ("crashed-rank", "gpu-oom", "host-oom", "timeout-masking", "missing-rank")
 SPREADS = True
 
-RESTARTS = ("torchelastic.restart",)
+# what an agent logs before new steps; at the level WARNING it does not say `restart`
+RESTARTS = ("torchelastic.restart", "torchelastic.failed")
 MOST_RESTARTS = 1_000_000  # in one log
 FAR = 2  # steps that an earlier attempt must have gone beyond the first step
 

@@ -69,6 +69,15 @@ def hosts_of_silent_tasks(frames: Frames, missing: int) -> tuple[str, ...]:
     return common.hosts(silent["host"]) if told else ()
 
 
+def hosts_in_vain(tries: pl.DataFrame, missing: int) -> tuple[str, ...]:
+    """Return the hosts that did not reach the store, if they are all that are missing.
+
+    `tries` are the lines in which clients say so, with their `host`.
+    """
+    hosts = common.hosts(tries["host"])
+    return hosts if len(hosts) == missing and not tries["host"].null_count() else ()
+
+
 def words(found: pl.DataFrame) -> str:
     """Return who did not find what: a host, or the file of its shell."""
     hosts = common.hosts(found["host"])

@@ -435,6 +435,21 @@ def test_a_restart_that_counts_from_the_start_lost_its_state(analyzed):
     assert "after step 40" in analysis.ranked.verdict.headline
 
 
+FAILED = (
+    "E1128 15:12:10.072000 16100 torch/distributed/elastic/multiprocessing/api.py:1002] "
+    "failed (exitcode: 1) local_rank: 1 (pid: 16112) of binary: /usr/bin/python\n"
+)
+
+
+@pytest.mark.parametrize(("again", "lost"), [((0, 30), True), ((40, 60), False)])
+def test_steps_behind_a_failure_that_an_agent_logs_are_of_a_restart(
+    analyzed, again, lost
+):
+    """At its usual level it does not say that it restarts."""
+    log = steps(0, 40) + FAILED + steps(*again)
+    assert bool(found(analyzed({"job.log": log}), "restart-lost-state")) == lost
+
+
 DATED = "2026-11-20 1{}:{:02}:00 step {} loss 1.25\n"
 
 

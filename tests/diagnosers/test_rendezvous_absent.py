@@ -1,5 +1,9 @@
 """Who did not join the store is named where the store's count proves it."""
 
+import pytest
+
+from log_lines import xid
+
 JOINED = (
     "[rank0]: torch.distributed.DistStoreError: Timed out after 12 seconds waiting for "
     "clients. {}/4 clients joined.\n"
@@ -63,3 +67,17 @@ def test_the_host_whose_task_prints_nothing_of_torch_did_not_join(analyzed):
 
 def test_of_two_such_hosts_the_count_tells_none(analyzed):
     assert analyzed({"slurm.out": steps_of_srun(0, 1)}).ranked.verdict.hosts == ()
+
+
+VAIN_AT = (
+    "[W1128 14:57:52.364181142 socket.cpp:764] [c10d] The client socket has failed to "
+    "connect to 10.42.7.11:29400 (errno: 113 - No route to host).\n"
+)
+
+
+@pytest.mark.parametrize(("joined", "hosts"), [(3, ("gpu0002",)), (2, ())])
+def test_the_host_that_reaches_no_store_did_not_join_it(analyzed, joined, hosts):
+    logs = {"gpu0001.log": JOINED.format(joined), "gpu0002.log": VAIN_AT}
+    found = analyzed(logs | {"a.log": xid(31), "b.log": xid(31, host="gpu0002")})
+    finding = next(f for _, f in found.ranked.findings if f.slug == "rendezvous-failed")
+    assert finding.hosts == hosts

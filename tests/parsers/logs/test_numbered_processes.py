@@ -33,3 +33,17 @@ def test_numbers_from_0_on_that_begin_several_lines_are_of_processes(form):
 )
 def test_other_numbers_in_brackets_are_of_no_process(lines):
     assert {rank for rank, _ in framed(*lines)} == {None}
+
+
+@pytest.mark.parametrize(
+    ("line", "rank"),
+    [
+        ("2026-11-28 15:06:06 rank 2 step 50 loss 1.1", 2),
+        ("rank 3 epoch=1 loss=0.5", 3),
+        ("rank 5 failed 3 times", None),  # which another one may say
+        ("rank 5 lost 2 heartbeats", None),
+    ],
+)
+def test_a_rank_in_front_of_its_step_is_of_the_rank_that_prints(line, rank):
+    told = framing.frame(pl.DataFrame({"line": [0], "raw": [line]}))
+    assert told["rank"].to_list() == [rank]
