@@ -24,6 +24,8 @@ STERN_SPACES = r"^[a-z0-9][a-z0-9-]{0,62} " + STERN.removeprefix("^")
 PID = ascii_only(r"^\((\d{1,7})\) ")
 # a program may put the number of its process in front, `15:16:25 [3] step 20`
 NUMBER = ascii_only(r"^((?:\d\d:\d\d:\d\d(?:[.,]\d{1,6})? )?)\[(\d{1,3})\] ")
+# NCCL puts the device there, behind a host name that people cut off
+_DEVICE = ascii_only(r"^\[\d{1,3}\] (?:NCCL |[\w/.]+\.(?:cu|cc|h):\d)")
 _SENTENCE = (
     r"^\S+ (?:has|was|did|had|failed|exited|lost|died|joined|left|not|with|and|ranks) "
 )
@@ -75,7 +77,9 @@ def _numbered(lines: pl.DataFrame, text: pl.Expr) -> pl.DataFrame:
     of = many.group_by("file").agg("number", pl.col("len").min())
     highest = pl.col("number").list.max()
     whole = (highest > 0) & (pl.col("number").list.len() == highest + 1)
-    known = of.filter(whole & (pl.col("len") >= FEWEST))["file"]
+    of = of.filter(whole & (pl.col("len") >= FEWEST))
+    devices = lines.filter(text.str.contains(_DEVICE)).select(file.alias("file"))
+    known = of.join(devices, on="file", how="anti")["file"]
     written = text.str.replace(NUMBER, "[local$2]:$1")
     return lines.with_columns(
         pl.when(file.is_in(known.implode()) & number.is_not_null())

@@ -28,6 +28,7 @@ def test_numbers_from_0_on_that_begin_several_lines_are_of_processes(form):
         steps("[{}] step {}", [1, 2]),  # the first one is not there
         steps("[{}] step {}", [0]),  # of one process
         steps("[{}] step {}", range(3), times=1),  # a list
+        steps("[{}] NCCL INFO Channel 0{} : 0 1", range(3)),  # the number of a GPU
         ["[1] 4711", "[0]:", "  exitcode : 1"],  # a shell's jobs, an agent's table
     ],
 )
