@@ -245,9 +245,10 @@ def _filled(
     column: str = "rank",
     skip: frozenset[str] = frozenset({"sources"}),
 ) -> Frames:
-    """Return frames with nulls of `column` filled from `owners`, one row per `key`.
+    """Return frames with nulls of `column` filled from `owners`, by `key`.
 
-    The rank in `sources` is the one that a file's name tells.
+    Of a key with several rows, as a traceback that several ranks raised, there is a row
+    for each. The rank in `sources` is the one that a file's name tells.
     """
     if owners.is_empty():
         return frames
