@@ -22,6 +22,7 @@ CHILD, SNIPPET = "launchers.spawn.raised", "launchers.ray.error_snippet"
 LOUD = r"^\W*(?:WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b"  # in front of a record
 LEVELS = ("W", "E", "F", "C", "WARN", "WARNING", "ERROR", "CRITICAL", "FATAL")
 LINE = {"source": pl.String(), "line": pl.Int64()}
+KINDS = {"local_rank": pl.Int64(), "ranks": pl.String()}
 
 
 @needing(CHILD, otherwise={**LINE, "local_rank": pl.Int64()})
@@ -56,9 +57,8 @@ def logged(frames: Frames) -> pl.DataFrame:
 def _below(frames: Frames, heading: str, column: str) -> pl.DataFrame:
     """Return `source line` and `column` of headings, for the traceback's lines."""
     told, raised = frames.message(heading), frames.message("python.traceback")
-    if "span" not in raised.columns:
-        rest = tables.without_rows(LINE)
-        return rest.with_columns(told[column].clear().alias(column))
+    if "span" not in raised.columns or column not in told.columns:
+        return tables.without_rows({**LINE, column: KINDS[column]})
     heads = told.select("source", (pl.col("line") + 1).alias("line"), column)
     return _lines(raised, heads, column)
 
