@@ -81,7 +81,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     loaded = between is not None and step > int(str(between))
     if step > began or reached < began + FAR or loaded:
         return
-    cited = [farthest, frames.message(*RESTARTS).head(1), again]
+    said = next((m for name in RESTARTS if (m := frames.message(name)).height), again)
+    cited = [farthest, said.head(1), again]
     yield Finding(
         slug="restart-lost-state",
         confidence="likely",
