@@ -3,7 +3,8 @@
 Ray names no host in front of a line from the node of the driver, `(RayTrainWorker
 pid=4012) …`, and tells it in its table of workers: `- (ip=10.0.0.1, pid=4012)
 world_rank=2, …`. DeepSpeed tells by its pid which child exited, and with which
-`--local_rank` it had started it.
+`--local_rank` it had started it. An agent reports an exit by its pid alone; NCCL's
+header in the same file has the host of that pid.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 LISTS = ("launchers.ray.worker", "launchers.deepspeed.spawned")
 KEY = ("source", "pid")
 TOLD = ("host", "local_rank")
+HOSTS = {"source": pl.String(), "pid": pl.Int64(), "host": pl.String()}
 
 
 def placed(frames: Frames) -> Frames:
@@ -58,3 +60,18 @@ def _listed(frames: Frames) -> pl.DataFrame:
     """Return KEY, `_host` and `_local_rank` of the processes that are listed once."""
     told = frames.message(*LISTS).select(*KEY, pl.col(TOLD).name.prefix("_"))
     return told.drop_nulls(KEY).unique().unique(KEY, keep="none")
+
+
+@needing("events", "exits", otherwise=HOSTS)
+def hosts_of_exits(frames: Frames) -> pl.DataFrame:
+    """Return `source pid host` of the processes that a file names with their host.
+
+    Only of files that name one host: processes of several, as in containers, often have
+    equal pids.
+    """
+    wanted = frames["exits"].filter(pl.col("host").is_null()).select(KEY).drop_nulls()
+    if wanted.is_empty():
+        return tables.without_rows(HOSTS)
+    told = frames["events"].select(*KEY, "host").drop_nulls("host").unique()
+    one = told.filter(pl.col("host").n_unique().over("source") == 1)
+    return one.join(wanted.unique(), on=KEY).select(HOSTS.keys())

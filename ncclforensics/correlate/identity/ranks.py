@@ -19,7 +19,6 @@ from ncclforensics.correlate.identity import (
     legacy_rank_prefix,
     node_order,
     numbered_files,
-    process_hosts,
     process_tables,
     quoted_children,
     rank_claims,
@@ -37,7 +36,8 @@ TOLD = ("host", "pid", "local_rank", "device", "bus_id")
 def identify(frames: Frames) -> Frames:
     """Return frames with `rank` and `host` filled in, one `ranks` row per rank."""
     ranked = group_ranks.as_global(process_tables.placed(host_names.same(frames)))
-    ranked = _filled(ranked, process_hosts.owners(ranked), ["source", "pid"], "host")
+    exited = process_tables.hosts_of_exits(ranked)
+    ranked = _filled(ranked, exited, ["source", "pid"], "host")
     children = quoted_children.local_ranks(ranked)
     ranked = _filled(ranked, children, ["source", "line"], "local_rank")
     for told in (quoted_children.ranks, quoted_children.logged):
