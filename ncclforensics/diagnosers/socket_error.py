@@ -74,7 +74,7 @@ SYSTEM_ERROR = 2
 # a process prints one of these when it lost a peer, or when it shuts down in order
 TOLD_OF_LOSS = ("nccl.comm.abort", "nccl.comm.destroy", "c10d.remote_error")
 NO_ANSWER = (
-    r"(?i)no route to\b|network is unreachable|host is unreachable|timed out"
+    rf"(?i){lost_peers.NO_WAY}"
     r"|connect to \S+ failed ?: software caused connection abort"
 )
 

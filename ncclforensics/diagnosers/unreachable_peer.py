@@ -77,8 +77,8 @@ FAILED = (
 RETRY = ("nccl.socket.connect_retry",)
 REASONS = ("error", "timeout", "poll_error", "errno", "what")
 NO_ANSWER = (
-    r"(?i)no route to\b|network is unreachable|host is unreachable"
-    r"|timed out|timeouts|^connect timeout|software caused connection abort"
+    rf"(?i){lost_peers.NO_WAY}"
+    r"|timeouts|^connect timeout|software caused connection abort"
     # Gloo gives up on a pair of ranks without an error of the system
     r"|\] (?:no error|connect timeout)"
 )

@@ -38,6 +38,8 @@ TOLD = (
     r"|^RuntimeError: (?:\[Rank \d+\]:? |Rank \d+ successfully reached "
     r"|Detected mismatch between collectives)|\bHorovod has been shut down\b"
 )
+# why a connection got no answer, in the words of the system
+NO_WAY = r"no route to\b|network is unreachable|host is unreachable|timed out"
 # an established connection whose other end is gone
 GONE = ("c10d.gloo.closed", "c10d.gloo.io_failed", "nccl.socket.peer_closed")
 MANY = 2

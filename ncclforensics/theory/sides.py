@@ -144,12 +144,12 @@ def around(case: Case, end: End) -> set[int]:
 def _deviations(
     case: Case, ranks: tuple[int, ...], call: Call | None
 ) -> list[Deviation]:
-    if call is not None and (call["op"] == code_places.UNRECORDED or _is_bare(call)):
+    if call is not None and (call["op"] == code_places.UNRECORDED or is_bare(call)):
         return []
     return [d for rank in ranks if (d := case.deviation(rank)) is not None]
 
 
-def _is_bare(call: Call) -> bool:
+def is_bare(call: Call) -> bool:
     """Whether a call is a message of which only the place in the code is known."""
     return bool(call["is_p2p"]) and call["seq"] is None and call["pg"] is None
 

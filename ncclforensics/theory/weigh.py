@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Literal
 from ncclforensics.correlate.identity import world
 from ncclforensics.evidence import blocked_processes, seen_places
 from ncclforensics.model.frames import remembered
-from ncclforensics.theory import explanations, log_only, replay, standstill, weights
+from ncclforensics.theory import (
+    explanations,
+    log_only,
+    replay,
+    sides,
+    standstill,
+    weights,
+)
 from ncclforensics.theory.case import Case
 from ncclforensics.theory.ends import is_crossed
 
@@ -301,7 +308,7 @@ def _may_be_others(case: Case, end: End, story: Story) -> bool:
         return True
     # stacks show a message, but not of whom: any of several may owe it
     for call in (case.calls[n] for n in end.calls):
-        if call["is_p2p"] and call["seq"] is None and call["pg"] is None:
+        if sides.is_bare(call):
             blamed, waits = {*story.ranks}, {*call["waiting"]}
             if len(blamed if waits <= blamed else {*call["members"]} - waits) > 1:
                 return True

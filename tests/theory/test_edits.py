@@ -8,8 +8,11 @@ from ncclforensics.theory import edits, program
 HISTORY = STEP * 16
 
 
-def edit(odd, usual=f"{HISTORY}abcdp|W", before=HISTORY):
-    told = program.program(frames(all_but(before + odd, usual)), range(4))
+def edit(odd, usual=f"{HISTORY}abcdp|W", before=HISTORY, elements=None):
+    """Return the edit of rank 2; `elements` of its calls by their place in `odd`."""
+    sizes = {(2, len(before) + at): many for at, many in (elements or {}).items()}
+    made = frames(all_but(before + odd, usual), sizes=sizes)
+    told = program.program(made, range(4))
     return edits.edit(told, told.deviations[2]), told
 
 
@@ -69,17 +72,12 @@ def test_a_call_after_as_many_rounds_as_before_was_left_out_by_others(rounds, ki
 
 @pytest.mark.parametrize(("elements", "kind"), [(ord("W"), "moved"), (1, "extra")])
 def test_the_same_call_at_another_line_has_moved_and_a_new_one_has_not(elements, kind):
-    odd = all_but(f"{HISTORY}abcd|Vp", f"{HISTORY}abcdp|W")
-    sizes = {(2, len(HISTORY) + 4): elements}
-    told = program.program(frames(odd, sizes=sizes), range(4))
-    assert edits.edit(told, told.deviations[2]).kind == kind
+    told, _ = edit("abcd|Vp", elements={4: elements})
+    assert told.kind == kind
 
 
 def test_who_goes_on_behind_a_call_at_another_line_skipped_what_is_before_it():
-    odd = all_but(f"{HISTORY}abcd|Vabcd", f"{HISTORY}abcdp|W")
-    sizes = {(2, len(HISTORY) + 4): ord("W")}
-    told = program.program(frames(odd, sizes=sizes), range(4))
-    found = edits.edit(told, told.deviations[2])
+    found, told = edit("abcd|Vabcd", elements={4: ord("W")})
     assert (found.kind, len(found.skips)) == ("skip", 1)
     assert told.calls["stack"][found.skips[0]] == ord("p")
 
@@ -95,7 +93,5 @@ def test_who_makes_the_calls_of_its_program_behind_an_extra_one_goes_on(
 @pytest.mark.parametrize(("elements", "kind"), [(ord("c"), "swap"), (1, "skip")])
 def test_two_calls_changed_places_though_a_path_of_its_own_makes_one(elements, kind):
     """`e` is the call `c` at another line, or another call."""
-    odd = all_but(f"{HISTORY}ab|dep", f"{HISTORY}abcdp|W")
-    sizes = {(2, len(HISTORY) + 3): elements}
-    told = program.program(frames(odd, sizes=sizes), range(4))
-    assert edits.edit(told, told.deviations[2]).kind == kind
+    told, _ = edit("ab|dep", elements={3: elements})
+    assert told.kind == kind

@@ -48,8 +48,8 @@ def crews(frames: Frames) -> tuple[Crew, ...]:
     """
     last = frames["events"]["attempt"].max()
     listed = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
-    told = frames.message(*exit_records.TOLD_TO_END)
-    if "child" not in told.columns or (last is not None and str(last) != "0"):
+    told = exit_records.told_to_end(frames)
+    if told.is_empty() or (last is not None and str(last) != "0"):
         return ()
     cut = {*frames["sources"].filter("cut")["source"]}
     found = []
@@ -103,7 +103,7 @@ def left_out(frames: Frames) -> pl.DataFrame:
     if not known_crews:
         return tables.empty("ranks")
     listed = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
-    told = frames.message(*exit_records.TOLD_TO_END)
+    told = exit_records.told_to_end(frames)
     found = []
     for crew in known_crews:
         mine = listed.filter(source=crew.source)
@@ -140,10 +140,8 @@ def unmoved(frames: Frames) -> frozenset[int]:
     An agent sends it half a minute later. The default action of SIGTERM ends a process
     in whatever call it waits; one that is stopped, or blocked in the kernel, stays.
     """
-    told = frames.message(*exit_records.TOLD_TO_END)
-    if "child" not in told.columns:
-        return frozenset()
-    ends = frames["exits"].filter(pl.col("pid").is_in(told["child"].implode()))
+    told = exit_records.told_to_end(frames)["child"]
+    ends = frames["exits"].filter(pl.col("pid").is_in(told.implode()))
     killed = exit_records.ranks_of(ends.filter(pl.col("code") == -signal.SIGKILL))
     ended = exit_records.ranks_of(ends.filter(pl.col("code") == -signal.SIGTERM))
     return killed if ended and len(killed) == 1 else frozenset()

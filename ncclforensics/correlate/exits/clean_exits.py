@@ -97,11 +97,11 @@ def _between(frames: Frames) -> set[int]:
     the signal and exited normally because of it.
     """
     listed = frames.message(*exit_records.TABLES).drop_nulls(["rank", "local_rank"])
-    told = frames.message(*exit_records.TOLD_TO_END)
+    told = exit_records.told_to_end(frames)["child"]
     if listed.is_empty():
         return set()
     pids = frames["exits"]["pid"].drop_nulls().unique()
-    if "child" in told.columns and not told["child"].is_in(pids.implode()).all():
+    if not told.is_in(pids.implode()).all():
         return set()
     nodes = listed.group_by("source").agg(
         "rank", (pl.col("rank") - pl.col("local_rank")).unique().alias("first")

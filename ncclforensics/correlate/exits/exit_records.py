@@ -117,11 +117,19 @@ def by_themselves(frames: Frames) -> pl.DataFrame:
     return failed.filter(~is_by_agent(frames, failed))
 
 
+def told_to_end(frames: Frames) -> pl.DataFrame:
+    """Return `source line child`: the lines in which agents end a process, its pid."""
+    told = frames.message(*TOLD_TO_END)
+    if "child" not in told.columns:
+        return without_rows({**CITE, "child": pl.Int64()})
+    return told.select(*CITE, pl.col("child").cast(pl.Int64))
+
+
 def is_by_agent(frames: Frames, ends: pl.DataFrame) -> pl.Series:
     """Return for each exit whether an agent's signal, or its forced kill, caused it."""
-    told = frames.message(*TOLD_TO_END)
+    told = told_to_end(frames)
     by_signal = ends["code"].is_in(SENT_BY_AGENT)
-    if "child" not in told.columns:
+    if told.is_empty():
         return by_signal
     lived = told.select("source", pl.col("child").alias("pid"), is_told=True).unique()
     known = ends.join(lived, on=["source", "pid"], how="left", maintain_order="left")
@@ -130,10 +138,8 @@ def is_by_agent(frames: Frames, ends: pl.DataFrame) -> pl.Series:
 
 def has_outlived(frames: Frames, ends: pl.DataFrame) -> bool:
     """Whether an agent terminated a process of which no exit among `ends` tells."""
-    told = frames.message(*TOLD_TO_END)
-    if "child" not in told.columns:
-        return False
-    return not told["child"].drop_nulls().is_in(ends["pid"].implode()).all()
+    told = told_to_end(frames)["child"].drop_nulls()
+    return not told.is_in(ends["pid"].implode()).all()
 
 
 def are_of_one_host(frames: Frames, deaths: pl.DataFrame) -> bool:

@@ -223,11 +223,11 @@ def _single_node(claims: pl.DataFrame, frames: Frames) -> pl.DataFrame | None:
 
 def _children(frames: Frames) -> int:
     """Count the processes that an agent ended or saw fail; 0 if it restarted some."""
-    told = frames.message(*exit_records.TOLD_TO_END)
-    if frames.message("torchelastic.restart").height or "child" not in told.columns:
+    told = exit_records.told_to_end(frames)["child"]
+    if frames.message("torchelastic.restart").height or told.is_empty():
         return 0
     failed = frames["exits"].filter(pl.col("reported_by") == "torchelastic")["pid"]
-    return pl.concat([told["child"].cast(pl.Int64), failed]).drop_nulls().n_unique()
+    return pl.concat([told, failed]).drop_nulls().n_unique()
 
 
 @needing("events", otherwise={"source": pl.String(), "local_rank": pl.Int64()})

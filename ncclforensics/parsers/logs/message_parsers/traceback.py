@@ -121,6 +121,7 @@ def parse(text: str) -> list[dict[str, object]]:
     raised = _RAISED.match(rest[0]) if rest else None
     if not frames and not raised:
         return []
+    user = _users(frames)
     span = 1 + len(block) + bool(raised)
     end = before.count("\n") + 1 + len(block)
     if raised and _PASSED_ON.match(raised["message"] or ""):
@@ -133,9 +134,9 @@ def parse(text: str) -> list[dict[str, object]]:
         {
             "exception": raised["exception"] if raised else None,
             "message": _stripped(raised["message"]) if raised else None,
-            **_call_site(frames),
+            **_call_site(user),
             "op": _op(frames),
-            "toward": _toward(own, frames),
+            "toward": _toward(own, user),
             "raised_in": frames[-1]["file"] if frames and not shortened else None,
             "by_launcher": bool(frames and _LAUNCHER.search(frames[-1]["file"])),
             "signalled": signalled,
@@ -163,27 +164,28 @@ def _is_inside(line: str) -> bool:
     return not line.strip() or line[0] in " \t" or bool(_INNER.match(line))
 
 
-def _call_site(frames: list[re.Match[str]]) -> dict[str, object]:
+def _users(frames: list[re.Match[str]]) -> re.Match[str] | None:
     """Return the innermost frame of user code, or else the best one available."""
     own = [frame for frame in frames if not _MACHINERY.search(frame["file"])]
     users = [frame for frame in own if not _INSTALLED.search(frame["file"])]
-    for frame in reversed(users or own or frames):
-        return {
-            "file": frame["file"],
-            "file_line": int(frame["file_line"]),
-            "function": (frame["function"] or "").strip() or None,
-        }
-    return {"file": None, "file_line": None, "function": None}
+    return next(reversed(users or own or frames), None)
 
 
-def _toward(lines: list[str], frames: list[re.Match[str]]) -> int | None:
+def _call_site(frame: re.Match[str] | None) -> dict[str, object]:
+    if frame is None:
+        return {"file": None, "file_line": None, "function": None}
+    return {
+        "file": frame["file"],
+        "file_line": int(frame["file_line"]),
+        "function": (frame["function"] or "").strip() or None,
+    }
+
+
+def _toward(lines: list[str], frame: re.Match[str] | None) -> int | None:
     """Return with which neighbour the code under the user's frame passes a message."""
-    at = (
-        frame.string for frame in frames if frame["file"] == _call_site(frames)["file"]
-    )
-    last = list(at)[-1:]
+    at = None if frame is None else frame.string
     for line, code in pairwise(lines):
-        if [line] == last and (told := _PASSES.search(code)):
+        if line == at and (told := _PASSES.search(code)):
             return 1 if told["sign"] == "+" or told["name"] == "next" else -1
     return None
 
