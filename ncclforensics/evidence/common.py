@@ -157,16 +157,12 @@ def first_seen(frame: pl.DataFrame) -> int | None:
 
 
 def call_site(frames: Frames, stack: int | None) -> str | None:
-    """Return `file:line function` of the innermost frame that is not a library's."""
+    """Return `file:line function` of the frame that tells a stack best, if any does."""
     if stack is None:
         return None
-    mine = (
-        frames["stacks"]
-        .filter((pl.col("stack") == stack) & code_places.is_own())
-        .sort("depth")
-        .head(1)
-    )
-    for row in mine.iter_rows(named=True):
+    mine = frames["stacks"].filter(pl.col("stack") == stack).sort("depth")
+    told = (mine.filter(place).head(1) for place in code_places.places())
+    for row in pl.concat([*told]).head(1).iter_rows(named=True):
         file = str(row["file"]).rpartition("/")[2]
         at = "" if row["file_line"] is None else f":{row['file_line']}"
         return f"{file}{at} {row['function']}"

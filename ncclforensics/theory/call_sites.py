@@ -40,11 +40,15 @@ RECENT = 200  # last calls of a rank that are taken for its loop
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a call site shows: by function names, and by its position to the loop."""
+    """What a call site shows: by function names, and by its position to the loop.
+
+    `in_step`: gradients are reduced there, as every rank does in each step.
+    """
 
     named: Literal["", "conditional", "uneven"] = ""
     outside: bool = False
     inside: bool = False
+    in_step: bool = False
     barrier: bool = False
 
 
@@ -67,9 +71,14 @@ def of(case: Case, side: Side) -> Place:
     ways = [w for w in usual if w[0][1] == mine[0][1]]
     # single frames, as from tracebacks and log lines, show no enclosing function
     deep = len(mine) > 1 or any(len(w) > 1 for w in ways)
-    outside = bool(ways) and deep and _is_outside(mine, ways)
+    outside = len(ways) > 1 and deep and _is_outside(mine, ways)
     inside = bool(ways) and not outside and _is_inside(mine, ways)
-    return Place(_named(mine, ways), outside, inside, barrier)
+    return Place(_named(mine, ways), outside, inside, _in_step(case, stack), barrier)
+
+
+def _in_step(case: Case, stack: int | None) -> bool:
+    mine = case.frames["stacks"].filter(pl.col("stack") == stack)
+    return bool(mine.select(code_places.in_backward().any()).item())
 
 
 def _usual(case: Case, side: Side) -> list[int | None]:

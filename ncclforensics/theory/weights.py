@@ -45,7 +45,10 @@ WEIGHTS: dict[str, tuple[float, str]] = {
         3.0,
         "its last line is one that no peer ends with, and it is blameless",
     ),
-    "in the loop": (5.0, "a place above the last line of the loop, in its function"),
+    "in the loop": (
+        5.0,
+        "a place above the loop's last line, or where gradients are reduced",
+    ),
     "above the step": (
         2.0,
         "a caller of the step's function may hold the loop, or not",

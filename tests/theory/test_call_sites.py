@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from ncclforensics.analysis import analyze
 from ncclforensics.theory import call_sites, sides
 
 LOOP = [[("main", "t.py", 20), ("train", "t.py", line)] for line in (60, 65, 70)]
@@ -60,3 +61,53 @@ def test_who_differs_at_the_place_of_the_others_took_no_other_branch(
     rest = SimpleNamespace(ranks=frozenset({0, 1}), stack=theirs)
     case = SimpleNamespace(signatures={3: (odd, rest)})
     assert sides.is_at_one_place(case, (5,), {"call": 3}) is same
+
+
+PACKAGES = "/opt/venv/lib/python3.11/site-packages"
+BARRIER = ("barrier", f"{PACKAGES}/torch/distributed/distributed_c10d.py", 4635)
+BACKWARD = (
+    ("closure", f"{PACKAGES}/lightning/pytorch/loops/automatic.py", 140),
+    ("backward", f"{PACKAGES}/torch/_tensor.py", 648),
+    ("_engine_run_backward", f"{PACKAGES}/torch/autograd/graph.py", 823),
+)
+
+
+def timed_out(rank, *frames):
+    """Return what a rank prints whose call times out in Gloo, with all its frames."""
+    way = (("<module>", "/job/fit.py", 28), ("advance", "/job/loop.py", 300), *frames)
+    lines = [
+        "Traceback (most recent call last):",
+        *(f'  File "{file}", line {line}, in {name}' for name, file, line in way),
+        "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] "
+        "Timed out waiting 7000ms for recv operation to complete",
+    ]
+    return "".join(f"[rank{rank}]: {line}\n" for line in lines)
+
+
+def verdict(tmp_path, *texts):
+    (tmp_path / "job.log").write_text("".join(texts))
+    ranked = analyze([str(tmp_path)]).ranked
+    told = ranked.verdict
+    return ranked.outcome, told and (told.slug, *told.ranks)
+
+
+@pytest.mark.parametrize("name", ["on_batch", "report"])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_of_two_ranks_the_one_that_reduces_gradients_is_in_its_program(
+    tmp_path, name, rank
+):
+    apart = (name, "/job/hooks.py", 21)
+    outcome, told = verdict(
+        tmp_path, timed_out(rank, apart, BARRIER), timed_out(1 - rank, *BACKWARD)
+    )
+    assert (outcome, told[1:]) == ("failure", (rank,))
+    # a barrier outside of a function with a name may stand behind the loop as well
+    assert name == "on_batch" or told[0] == "rank-conditional-collective"
+
+
+def test_of_two_calls_outside_of_that_neither_is_odd(tmp_path):
+    places = [("on_batch", "/job/hooks.py", 21), ("check", "/job/hooks.py", 44)]
+    logs = [timed_out(rank, at, BARRIER) for rank, at in enumerate(places)]
+    outcome, told = verdict(tmp_path, *logs)
+    assert outcome == "inconclusive"
+    assert told is None or len(told) == 1

@@ -42,6 +42,7 @@ SCHEMA = pl.Schema(
         "was_looked_at": pl.Boolean(),
         "toward": pl.Int64(),
         "stack": pl.UInt64(),
+        "way": pl.String(),
         "t": tables.TIME,
         **CITE,
     }
@@ -55,8 +56,8 @@ def sites(frames: Frames) -> pl.DataFrame:
 
     `op` is the torch.distributed function that it called, if shown. `waits` is true if
     the rank was in a call, and false if it was seen in other code. `toward` is 1 if its
-    message is with the next stage of a pipeline, -1 if with the one before. A rank has
-    no row if nothing of the user's code is shown.
+    message is with the next stage of a pipeline, -1 if with the one before. `way` are
+    its frames, see `stacks`. A rank has no row if no code of the user is shown.
     """
     found = pl.concat(
         [
@@ -98,12 +99,20 @@ def _interned(sites: pl.DataFrame) -> pl.DataFrame:
 
 
 def stacks(frames: Frames) -> pl.DataFrame:
-    """Return the rows of the frame `stacks` for the stack numbers in `sites`."""
+    """Return the rows of the frame `stacks` for the stack numbers in `sites`.
+
+    Of each place they are the frames of the first rank there.
+    """
     seen = sites(frames).unique("stack", keep="first", maintain_order=True)
-    return tables.conform(
-        "stacks",
-        seen.select("stack", pl.lit(0).alias("depth"), *SITE, *CITE),
+    shown = seen.select("stack", *CITE, pl.col("way").str.split("\n")).explode("way")
+    part = pl.col("way").str.split("\t").list
+    rows = shown.with_columns(
+        pl.int_range(pl.len()).over("stack").alias("depth"),
+        part.get(0, null_on_oob=True).alias("function"),
+        part.get(1, null_on_oob=True).alias("file"),
+        part.get(2, null_on_oob=True).cast(pl.Int64, strict=False).alias("file_line"),
     )
+    return tables.conform("stacks", rows.drop("way"))
 
 
 def _raised(frames: Frames) -> pl.DataFrame:
@@ -115,7 +124,7 @@ def _raised(frames: Frames) -> pl.DataFrame:
         (pl.col("role") == "victim") & pl.col("message").str.starts_with("c10d.")
     )
     over = raised.sort("line").select(
-        *("source", "rank", "line", "span", *SITE, "op", "toward"),
+        *("source", "rank", "line", "span", *SITE, "op", "toward", "way"),
         pl.col("line").alias("head"),
     )
     joined = (
@@ -226,7 +235,10 @@ def _looked(frames: Frames) -> pl.DataFrame:
 
 
 def _told(lines: pl.DataFrame, *columns: pl.Expr) -> pl.DataFrame:
-    """Return a row per stack of `lines`: `columns`, `synchronizes`, `way` and SITE."""
+    """Return a row per stack of `lines`: `columns` and SITE, `way` and two facts.
+
+    `synchronizes`: the host waits for its GPU; `passing`: see `code_places.passing`.
+    """
     best = code_places.places()
     return (
         lines.sort(*CITE, "depth")
@@ -237,19 +249,30 @@ def _told(lines: pl.DataFrame, *columns: pl.Expr) -> pl.DataFrame:
                 "synchronizes"
             ),
             pl.coalesce(pl.struct(SITE).filter(p).first() for p in best).alias("site"),
-            code_places.way().drop_nulls().first().alias("way"),
+            code_places.passing().drop_nulls().first().alias("passing"),
+            pl.concat_str(
+                *("function", pl.col("file").fill_null(""), _line_or_nothing()),
+                separator="\t",
+            )
+            .str.join("\n")
+            .alias("way"),
         )
         .unnest("site")
     )
 
 
+def _line_or_nothing() -> pl.Expr:
+    return pl.col("file_line").cast(pl.String).fill_null("")
+
+
 @once_if_empty()
 def _as_sites(frame: pl.DataFrame) -> pl.DataFrame:
-    way = pl.col("way") if "way" in frame.columns else code_places.way()
-    toward = code_places.toward(way, pl.col("op"))
+    known = "passing" in frame.columns
+    passing = pl.col("passing") if known else code_places.passing()
+    toward = code_places.toward(passing, pl.col("op"))
     if "toward" in frame.columns:
         toward = pl.coalesce("toward", toward)
-    known = frame.with_columns(
+    sites = frame.with_columns(
         pl.lit(None, pl.UInt64).alias("stack"), toward.alias("toward")
     )
-    return known.select(*SCHEMA).cast(SCHEMA)
+    return sites.select(*SCHEMA).cast(SCHEMA)

@@ -65,6 +65,9 @@ NAMED = (
 )
 # members may make these calls at different lines: the root and the others
 ROOTED = r"^(?:broadcast|reduce|gather|scatter)(?:_object(?:_list|s)?)?$"
+# gradients are reduced in every step of a training loop, and nowhere else
+GRADIENTS = r"(?:^|/)torch/(?:_tensor|autograd/\w+)\.py$"
+BACKWARD = r"^(?:backward|_engine_run_backward)$|autograd::Engine::"
 # the host waits for its GPU
 DEVICE = r"torch/cuda/(?:__init__|streams)\.py$"
 ON_DEVICE = r"^(?:cuda|cu|hip)(?:Stream|Event|Device|Ctx)Synchronize"
@@ -143,7 +146,7 @@ def named_call() -> pl.Expr:
     return pl.when(bare).then(told.replace(TORCH_NAMES))
 
 
-def way() -> pl.Expr:
+def passing() -> pl.Expr:
     """Return of a frame which message it passes, as far as its name tells."""
     name = pl.col("function").str.to_lowercase()
     # a whole schedule, `forward_backward_step`, passes all of them
@@ -152,11 +155,11 @@ def way() -> pl.Expr:
     return pl.coalesce(name.str.extract(PASSES), half)
 
 
-def toward(way: pl.Expr, op: pl.Expr) -> pl.Expr:
+def toward(passing: pl.Expr, op: pl.Expr) -> pl.Expr:
     """Return 1 for a message with the next stage, -1 with the one before, or null."""
     half = op.str.strip_prefix("i").str.extract("^(send|recv)")
-    whole = pl.when(way.str.contains("_")).then(way)
-    told = pl.coalesce(whole, pl.concat_str(half, pl.lit("_"), way))
+    whole = pl.when(passing.str.contains("_")).then(passing)
+    told = pl.coalesce(whole, pl.concat_str(half, pl.lit("_"), passing))
     return told.replace_strict(TOWARD, default=None, return_dtype=pl.Int64)
 
 
@@ -169,6 +172,12 @@ def native_call() -> pl.Expr:
     """Return the call that a native frame is in, by torch's name; null if none."""
     name = pl.col("function").str.extract(NATIVE).str.to_lowercase()
     return name.str.replace("_", "").replace(TORCH_NAMES)
+
+
+def in_backward() -> pl.Expr:
+    """Whether a frame computes gradients."""
+    named = pl.col("function").str.contains(BACKWARD)
+    return named & (pl.col("file").str.contains(GRADIENTS) | ~is_python())
 
 
 def on_device() -> pl.Expr:

@@ -22,6 +22,8 @@ COLUMNS = (
 # the frames of dumps have a `stack` that is UInt64
 KINDS = {"stack": "int", "is_main": "bool"}
 BITS = 62  # of a stack number, so that it fits an Int64
+MOST = 64  # frames of a `way`, from the innermost on
+PACKAGES = "-packages/"
 
 Frame = tuple[str, str | None, int | None]  # function, file, line
 
@@ -49,6 +51,23 @@ class Thread:
                 "thread_state": self.state,
                 "is_main": self.is_main,
             }
+
+
+def way(frames: list[Frame]) -> str:
+    """Join frames, innermost first, to one string: a line `function file line` each.
+
+    Values are parted by tabs, for `call_sites.stacks` to take apart. Files of installed
+    packages begin at their directory, `site-packages/…`.
+    """
+    return "\n".join(
+        f"{function}\t{_short(file or '')}\t{'' if line is None else line}"
+        for function, file, line in frames[:MOST]
+    )
+
+
+def _short(file: str) -> str:
+    before, packages, name = file.rpartition(PACKAGES)
+    return f"{before.rpartition('/')[2]}{packages}{name}"
 
 
 def _number(frames: list[Frame]) -> int:

@@ -48,6 +48,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 ("named place", float(place.named == "uneven")),
                 # if nobody waits in the loop, all have left it
                 ("above the step", float(place.outside and end.kind != "absent")),
+                ("in the loop", float(place.in_step)),
                 ("barrier", float(place.barrier)),
                 ("said over", float({*side.ranks} <= case.over)),
                 ("first rank", float(lowest not in side.ranks and not is_role)),

@@ -55,7 +55,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 *(() if said else sides.claimed(case, side.ranks, side.call)),
                 ("known elsewhere", AGAINST.get(side.kind, 0.0)),
                 ("named place", float(place.named == "conditional" and not said)),
-                ("in the loop", float(place.inside or _goes_on(side))),
+                ("in the loop", float(place.inside or place.in_step or _goes_on(side))),
                 ("barrier", float(not place.barrier and not said)),
                 ("first rank", float((lowest,) == side.ranks and not said)),
                 # who left out a whole step is in another call under that number

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise, takewhile
 
+from ncclforensics.parsers.logs import stack_frames
 from ncclforensics.parsers.logs.message_parsers.limits import capped
 from ncclforensics.parsers.logs.record_starts import GAP
 
@@ -24,6 +25,7 @@ COLUMNS = (
     "op",
     "toward",
     "raised_in",
+    "way",
     "by_launcher",
     "signalled",
     "chained",
@@ -93,7 +95,8 @@ def parse(text: str) -> list[dict[str, object]]:
     colon), `file`, `file_line` and `function` of the user's last frame, `op` (the
     torch.distributed function that was called, if visible), `toward` (1 if the user's
     line passes a message with the next rank, -1 with the one before), `raised_in` (the
-    file of the innermost frame, user code or not), `by_launcher` (whether it was raised
+    file of the innermost frame, user code or not), `way` (its frames as
+    `stack_frames.way` joins them), `by_launcher` (whether it was raised
     in a launcher, which is not a rank), `signalled` (whether it was raised in a signal
     handler, whose frames are left out), `chained` (whether it led to another
     exception), `span` (its number of lines), `said_at` (the line of `text`, from 0,
@@ -138,6 +141,7 @@ def parse(text: str) -> list[dict[str, object]]:
             "op": _op(frames),
             "toward": _toward(own, user),
             "raised_in": frames[-1]["file"] if frames and not shortened else None,
+            "way": _way(frames),
             "by_launcher": bool(frames and _LAUNCHER.search(frames[-1]["file"])),
             "signalled": signalled,
             "chained": _is_chained(rest),
@@ -177,8 +181,17 @@ def _call_site(frame: re.Match[str] | None) -> dict[str, object]:
     return {
         "file": frame["file"],
         "file_line": int(frame["file_line"]),
-        "function": (frame["function"] or "").strip() or None,
+        "function": _name(frame) or None,
     }
+
+
+def _way(frames: list[re.Match[str]]) -> str | None:
+    told = [(_name(f), f["file"], int(f["file_line"])) for f in reversed(frames)]
+    return stack_frames.way(told) or None
+
+
+def _name(frame: re.Match[str]) -> str:
+    return (frame["function"] or "").strip()
 
 
 def _toward(lines: list[str], frame: re.Match[str] | None) -> int | None:
@@ -193,7 +206,7 @@ def _toward(lines: list[str], frame: re.Match[str] | None) -> int | None:
 def _op(frames: list[re.Match[str]]) -> str | None:
     """Return the outermost torch.distributed function: what the program called."""
     for frame in frames:
-        name = (frame["function"] or "").strip()
+        name = _name(frame)
         if _CALLS.search(frame["file"]) and _OP.match(name):
             return name
     return None

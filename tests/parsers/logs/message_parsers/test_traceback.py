@@ -49,6 +49,9 @@ def test_frames_of_torch_are_passed_over():
         "toward": None,
         "raised_in": "/opt/venv/lib/python3.11/site-packages/torch/distributed/"
         "c10d_logger.py",
+        "way": "wrapper\tsite-packages/torch/distributed/c10d_logger.py\t83\n"
+        "reduce_gradients\t/job/train.py\t70\n"
+        "main\t/job/train.py\t358",
         "chained": False,
         "span": 9,
         "said_at": 8,
