@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 COLUMNS = (
     *("stack", "depth", "function", "file", "file_line"),
@@ -53,7 +53,7 @@ class Thread:
             }
 
 
-def way(frames: list[Frame]) -> str:
+def way(frames: Sequence[Frame]) -> str:
     """Join frames, innermost first, to one string: a line `function file line` each.
 
     Values are parted by tabs, for `call_sites.stacks` to take apart. Files of installed
