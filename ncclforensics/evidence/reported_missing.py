@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.runs.job import STEPS
+from ncclforensics.correlate.waits import monitored_barriers
 from ncclforensics.evidence import (
     analyzer_reports,
     blocked_processes,
@@ -73,15 +74,8 @@ def _stopped(frames: Frames) -> Finding | None:
 
 
 def _barrier(frames: Frames) -> Finding | None:
-    lines = frames.message(
-        "c10d.monitored_barrier.failed", "c10d.store.barrier_missing"
-    )
-    if lines.is_empty() or "missing" not in lines.columns:
-        return None
-    listed = lines["missing"].str.extract_all(r"\d+").explode()
-    ranks = common.numbers(listed.cast(pl.Int64, strict=False))
-    if not ranks:
-        return None
+    lines = frames.message(monitored_barriers.FAILED, "c10d.store.barrier_missing")
+    ranks = tuple(sorted(monitored_barriers.missing(lines)))
     return _finding(
         frames, lines, ranks, Collective(op="barrier"), "the barrier itself says so"
     )

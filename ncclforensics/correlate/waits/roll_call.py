@@ -23,16 +23,15 @@ from ncclforensics.correlate.exits.exit_records import ranks_of
 from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.traces import call_sites, code_places
-from ncclforensics.correlate.waits import last_words
+from ncclforensics.correlate.waits import last_words, monitored_barriers
 from ncclforensics.model.frames import Frames, needing, remembered
 from ncclforensics.model.tables import CITE, FAILING, TIME
 
-BARRIER, REACHED = "c10d.monitored_barrier.failed", "c10d.monitored_barrier.reached"
 # a rank prints one of these about a call of its own that did not finish in time
 TIMEOUTS = (
     *("c10d.watchdog.timeout", "c10d.watchdog.timeout.cut", "c10d.gloo.timeout"),
     *("c10d.watchdog.terminated.timeout", "c10d.blocking_wait.timeout"),
-    *(BARRIER, REACHED),
+    *(monitored_barriers.FAILED, monitored_barriers.REACHED),
 )
 REQUESTED = "c10d.dump.requested"  # a timeout as well, if of "this local rank"
 HUNG = "kernel.hung_task"
@@ -102,8 +101,12 @@ def call(frames: Frames) -> Roll:
     working = last_words.at_work(frames, own)
     elsewhere = _elsewhere(frames, timed_out)
     odd = (last_words.odd(frames) | working) - timed_out - elsewhere
-    named = _named(frames) - timed_out  # they lost their peers when these had given up
-    waited = timed_out | (ranks_of(victims) - culprits - odd - named)
+    barriers = _current(frames, frames.message(monitored_barriers.FAILED))
+    # they lost their peers when these had given up
+    named = monitored_barriers.missing(barriers) - timed_out
+    came = monitored_barriers.came(barriers)
+    waited = timed_out | ranks_of(came)
+    waited |= ranks_of(victims) - culprits - odd - named
     known = world.ranks(frames)
     shouted = culprits | _shouted(frames, lines)
     aborted = _aborted(frames, own)
@@ -131,7 +134,8 @@ def call(frames: Frames) -> Roll:
         # whose bar was complete long before came, and had not waited long enough
         silent -= drawn.keys() - working
     apart = (failed | left) - silent
-    lines = pl.concat([own.select(LINE), victims.select(LINE), aborted])
+    parts = own.select(LINE), victims.select(LINE), aborted, came.select(LINE)
+    lines = pl.concat(parts)
     lines = lines.filter(pl.col("rank").is_in(list(waited)))
     known |= waited | silent | apart | quiet
     return Roll(
@@ -248,16 +252,7 @@ def _askers(own: pl.DataFrame) -> frozenset[int]:
 
     It asks all others there, and fails for those that do not come.
     """
-    return frozenset({0} if REACHED in own["message"] else ())
-
-
-def _named(frames: Frames) -> frozenset[int]:
-    """Return the ranks that rank 0 of a monitored barrier names as missing."""
-    lines = _current(frames, frames.message(BARRIER))
-    if "missing" not in lines.columns:
-        return frozenset()
-    numbers = lines["missing"].str.extract_all(r"\d+").explode().cast(pl.Int64)
-    return frozenset(numbers.drop_nulls())
+    return frozenset({0} if monitored_barriers.REACHED in own["message"] else ())
 
 
 @needing("events", otherwise=frozenset())
