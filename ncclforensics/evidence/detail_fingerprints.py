@@ -60,7 +60,14 @@ def sides(frames: Frames, aspect: Aspect) -> list[tuple[str, pl.DataFrame]]:
 
 
 def is_open(frames: Frames, sides_: list[tuple[str, pl.DataFrame]]) -> bool:
-    """Whether ranks without output may make another side the smaller one.
+    """Whether ranks without output may make another side the smaller one."""
+    unseen = unheard(frames, sides_)
+    small, large = (sides_[n][1]["rank"].n_unique() for n in (0, -1))
+    return bool(unseen) and small + unseen >= large + (small == 1)
+
+
+def unheard(frames: Frames, sides_: list[tuple[str, pl.DataFrame]]) -> int:
+    """Return how many ranks are known at least that are on no side.
 
     All ranks print, so a rank that is known only from its peer's line shows that lines
     are missing.
@@ -68,10 +75,8 @@ def is_open(frames: Frames, sides_: list[tuple[str, pl.DataFrame]]) -> bool:
     votes_ = pl.concat([some for _, some in sides_])
     unseen = max(frames["ranks"].height - votes_["rank"].n_unique(), 0)
     printed = votes_.filter(~pl.col("is_peer"))["rank"].drop_nulls()
-    if not votes_["rank"].drop_nulls().is_in(printed.implode()).all():
-        unseen = max(unseen, 1)
-    small, large = (sides_[n][1]["rank"].n_unique() for n in (0, -1))
-    return bool(unseen) and small + unseen >= large + (small == 1)
+    is_whole = votes_["rank"].drop_nulls().is_in(printed.implode()).all()
+    return unseen if is_whole else max(unseen, 1)
 
 
 @remembered

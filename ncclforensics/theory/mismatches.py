@@ -82,6 +82,8 @@ def printed(
     small, large = sides[0], sides[-1]
     tie = len(small[1]) == len(large[1])
     unheard = detail_fingerprints.is_open(frames, votes)
+    # that members differ is proved, whoever they are
+    sure = unheard or tie or not detail_fingerprints.unheard(frames, votes)
     odd = tuple(sorted(r for _, some in sides for r in some)) if tie else small[1]
     odd = () if unheard else odd
     row = votes[0][1].row(0, named=True)
@@ -93,7 +95,7 @@ def printed(
     )
     return Finding(
         slug=words.slug,
-        confidence="certain",
+        confidence="certain" if sure else "likely",
         headline=headline[:MOST],
         evidence=tuple(
             cite for _, some in (votes[0], votes[-1]) for cite in common.cites(some, 3)
