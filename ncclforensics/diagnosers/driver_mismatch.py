@@ -9,7 +9,7 @@ How we know
     `CUDA driver version is insufficient for CUDA runtime version` (35), `The NVIDIA
     driver on your system is too old`, `system has unsupported display driver / cuda
     driver combination` (803), `forward compatibility was attempted on non supported
-    HW` (804), or NVML's `Driver/library version mismatch`. The hosts that print one of
+    HW` (804), `API call is not supported in the installed CUDA driver` (36), or NVML's `Driver/library version mismatch`. The hosts that print one of
     them are named.
 
 What to do
@@ -24,7 +24,7 @@ Looks like
     node, is not a failure of the job.
 
 References
-    CUDA compatibility guide; cudaError_t 35, 803, 804.
+    CUDA compatibility guide; cudaError_t 35, 36, 803, 804.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ SAYS = (
     r"|Driver/library version mismatch|nvml error: driver not loaded"
     r"|NVIDIA-SMI has failed|NVIDIA kernel module has version"
     r"|CUDA driver is a stub library|compiled with an unsupported toolchain"
+    r"|not supported in the installed CUDA driver"
     r"|Driver version found is \d+\. Minimum requirement"
 )
 # torch goes on after this, without CUDA, as on a machine without GPUs

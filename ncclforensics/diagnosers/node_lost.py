@@ -76,6 +76,7 @@ TOLD_WITHIN_S = 900  # SlurmdTimeout or a Kubernetes lease: minutes of silence
 
 # a node of the cluster; whether the job ran there, its pods may tell
 LISTED = "launchers.kubernetes.node_listed"
+RAY_ACTOR = "launchers.ray.actor_died"
 NAMED = (
     "slurm.node_failure",
     "slurm.node_killed",
@@ -91,13 +92,14 @@ NAMED = (
 WEAK = (
     *("launchers.mpi.daemon_lost", "launchers.mpi.daemon_lost.early"),
     *("launchers.ray.node_dead", "launchers.mpi.shepherd_died", LISTED),
+    RAY_ACTOR,
 )
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the nodes that a scheduler or launcher lost."""
     listed = slurm_nodes.lost(frames)
-    by_name = [frames.message(*NAMED), listed, _of_pbs(frames)]
+    by_name = [frames.message(*NAMED), listed, _of_pbs(frames), _of_ray(frames)]
     named = pl.concat(by_name, how="diagonal_relaxed")
     unnamed = frames.message("slurm.sacct.node_fail")
     for message, column, word in (
@@ -157,6 +159,14 @@ def _of_pbs(frames: Frames) -> pl.DataFrame:
     names = given["exec_host"].str.extract_all(r"[\w.-]+/").explode()
     hosts = common.strings(names.str.strip_chars_end("/"))
     return lines.with_columns(host=pl.lit(hosts[0])) if len(hosts) == 1 else lines
+
+
+def _of_ray(frames: Frames) -> pl.DataFrame:
+    """Return the dead actors of which Ray says that their node died."""
+    lines = frames.message(RAY_ACTOR)
+    if "node_died" not in lines.columns:
+        return lines.clear()
+    return lines.filter(pl.col("node_died").fill_null(False))
 
 
 def _has_pods(frames: Frames, hosts: tuple[str, ...]) -> bool:

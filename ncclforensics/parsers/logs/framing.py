@@ -87,8 +87,8 @@ DECORATIONS = {
     # Hydra: `[2026-11-20 10:00:00,123][train][INFO] - `
     r"(?:\]?(?: \|(?: [A-Z]+ +\|)? |[ :]|$)|\])",
     # Python's logging with `[%m/%d %H:%M:%S]`, or without brackets; rich adds the year
-    # in two digits
-    "month_day": r"\[?(?P<md>\d\d/\d\d)(?:/\d\d)? (?P<md_hms>\d\d:\d\d:\d\d)"
+    # in two digits; SGLang has `[%m-%d %H:%M:%S]`
+    "month_day": r"\[?(?P<md>\d\d[/-]\d\d)(?:/\d\d)? (?P<md_hms>\d\d:\d\d:\d\d)"
     r"(?:[.,]\d{1,9})?(?:\] ?| )",
     # seconds since 1970, as `time.time()` and `journalctl -o short-unix` print them
     "epoch": r"(?P<epoch_t>1[5-9]\d{8}\.\d{1,9}) ",

@@ -60,10 +60,10 @@ def yearless(month_day: pl.Expr, hms: pl.Expr, syslog: pl.Expr) -> pl.Expr:
     """Parse stamps without a year: c10's, Python's, and syslog's `Aug 10 15:36:05`.
 
     `month_day` holds month times 100 plus day in three or four digits, or with a slash
-    between them; `hms` is the time.
+    or dash between them; `hms` is the time.
     Returns TIME in the year YEARLESS, or null.
     """
-    digits = month_day.str.replace("/", "", literal=True).str.zfill(4)
+    digits = month_day.str.replace("[/-]", "").str.zfill(4)
     c10 = pl.concat_str(pl.lit(f"{YEARLESS} "), digits, pl.lit(" "), hms)
     named = pl.concat_str(pl.lit(f"{YEARLESS} "), _single_spaced(syslog))
     return pl.coalesce(

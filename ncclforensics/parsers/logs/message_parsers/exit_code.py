@@ -1,6 +1,6 @@
-"""The exit code below the line in which an MPI launcher names a process.
+"""The exit code below the line in which a launcher names a process.
 
-Open MPI prints `Exit code:    139`. MPICH's hydra prints `=   EXIT CODE: 11`, where the
+Open MPI prints `Exit code:    139`, SGLang Python's `Exit code: -9` behind the time. MPICH's hydra prints `=   EXIT CODE: 11`, where the
 number of a fatal signal means that signal: programs do not return it by themselves.
 """
 
@@ -13,7 +13,8 @@ from ncclforensics.parsers.logs.message_parsers.limits import capped
 
 COLUMNS = ("code",)
 _CODE = re.compile(
-    r"(?im)^(?P<hydra>=)?[ \t]*exit code:[ \t]+(?P<code>\d{1,3})[ \t\r]*$"
+    r"(?im)^(?P<hydra>=)?(?:\[[^\]\n]{1,40}\])?[ \t]*exit code:[ \t]+"
+    r"(?P<code>-?\d{1,3})[ \t\r]*$"
 )
 SIGNALS = (
     *(signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE),

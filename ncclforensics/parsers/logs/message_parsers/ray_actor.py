@@ -7,24 +7,27 @@
     \tip: 10.20.0.12
 
 verl names its actors by node and local index: on the first node the index is the rank.
-The potential root causes that Ray prints below are always the same text.
+The potential root causes that Ray prints below are always the same text; that the
+actor's node has died is not one of them.
 """
 
 from __future__ import annotations
 
 import re
 
-COLUMNS = ("pid", "host", "rank")
+COLUMNS = ("pid", "host", "rank", "node_died")
+KINDS = {"node_died": "bool"}
 _PID = re.compile(r"(?m)^[ \t]+pid: (\d{1,9})[ \t\r]*$")
 # people replace addresses by `xxx`
 _IP = re.compile(r"(?m)^[ \t]+ip: (?![xX.*]+[ \t\r]*$)([\w.:-]+)[ \t\r]*$")
 _FIRST_NODES = re.compile(r"(?m)^[ \t]+name: \w*WorkerDict_0:(\d{1,3})[ \t\r]*$")
+_NODE = re.compile(r"(?m)^The actor (?:is dead|died) because its node has died\b")
 
 
 def parse(text: str) -> list[dict[str, object]]:
     """Return one row with `pid`, `host` (an address), `rank` of the dead actor.
 
-    The list is empty if neither pid nor address is there.
+    `node_died`: Ray says that its whole node did. The list is empty if neither pid nor address is there.
     """
     pid, ip, rank = (form.search(text) for form in (_PID, _IP, _FIRST_NODES))
     if not pid and not ip:
@@ -34,5 +37,6 @@ def parse(text: str) -> list[dict[str, object]]:
             "pid": int(pid[1]) if pid else None,
             "host": ip[1] if ip else None,
             "rank": int(rank[1]) if rank else None,
+            "node_died": _NODE.search(text) is not None,
         }
     ]
