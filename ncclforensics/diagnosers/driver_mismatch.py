@@ -9,8 +9,8 @@ How we know
     `CUDA driver version is insufficient for CUDA runtime version` (35), `The NVIDIA
     driver on your system is too old`, `system has unsupported display driver / cuda
     driver combination` (803), `forward compatibility was attempted on non supported
-    HW` (804), `API call is not supported in the installed CUDA driver` (36), or NVML's `Driver/library version mismatch`. The hosts that print one of
-    them are named.
+    HW` (804), `API call is not supported in the installed CUDA driver` (36), or NVML's
+    `Driver/library version mismatch`. The hosts that print one of them are named.
 
 What to do
     Run `nvidia-smi` on the named host: its `CUDA Version` must be at least the image's

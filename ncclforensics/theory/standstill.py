@@ -5,8 +5,8 @@ passed, a log line of a failure, a file written after the timeout of an open cal
 looks that find a rank at the same place, or a kernel that saw the awaited rank blocked
 for minutes. These prove motion: a call that ended in the tenth of a second before the
 dump, a second look that moved, ranks that others show to have gone on since their
-dumps, files hardly younger than their open calls, or training steps that go on, or that
-were made no longer before a look than is usual.
+dumps, files hardly younger than their open calls, training steps that go on, or that
+were made no longer before a look than is usual, or the end of the training.
 """
 
 from __future__ import annotations
@@ -174,6 +174,8 @@ def _motion(frames: Frames) -> Iterator[Fact]:
     if went_on := step_motion.gone_on(frames):
         who = common.ranks(tuple(sorted(went_on)))
         yield Fact("steps", "yes", f"{who} logged steps after their dumps' last calls")
+    if step_motion.is_over(frames):
+        yield Fact("over", "yes", "all ranks finished the training they were seen in")
     if (after := step_motion.later(frames)).height:
         why = "steps were made after the last dump or stack"
         yield Fact("steps", "yes", why, _cite(after))

@@ -31,6 +31,9 @@ LINES = [
     "RuntimeError: CUDA error: the provided PTX was compiled with an unsupported "
     "toolchain.\n",
     warn("gpu2", "Cuda failure 34 'CUDA driver is a stub library'"),
+    warn(
+        "gpu2", "Cuda failure 'API call is not supported in the installed CUDA driver'"
+    ),
     warn("gpu2", "CUDA Driver version found is 10020. Minimum requirement is 11000"),
 ]
 

@@ -164,3 +164,28 @@ def test_the_ranks_of_a_lost_node_are_the_block_of_its_task(analyzed):
 def test_ranks_that_nothing_shows_are_not_all_on_a_lost_node(analyzed):
     log = agents(2, [0, 5, 15], ends=())
     assert verdict(analyzed({"job.out": log})) == ("node-lost", (), ("n2",))
+
+
+ACTOR = """ray.exceptions.RayActorError: The actor died unexpectedly before finishing this task.
+\tclass_name: RayTrainWorker
+\tpid: 5188
+\tip: 10.20.0.12
+{}
+"""
+
+
+def test_the_node_of_an_actor_is_lost_only_if_ray_says_that_it_died(analyzed):
+    node = "The actor is dead because its node has died. Node Id: 2f90a6d1"
+    process = "The actor is dead because its worker process has died."
+    for words, slug in ((node, "node-lost"), (process, "crashed-rank")):
+        told = verdict(analyzed({"driver.log": ACTOR.format(words)}))
+        assert told[::2] == (slug, ("10.20.0.12",))
+
+
+def test_a_scheduler_of_sglang_that_died_is_a_crashed_rank(analyzed):
+    dead = "[11-20 10:02:41] Rank 3 scheduler is dead. Please check the logs.\n"
+    for code, slug in (("-9", "crashed-rank"), ("0", None)):
+        text = dead + f"[11-20 10:02:43] Exit code: {code}\n"
+        found = analyzed({"serve.log": text}).ranked.verdict
+        assert (found and found.slug) == slug
+        assert found is None or found.ranks == (3,)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.runs import finished
 from ncclforensics.correlate.traces import call_summary, communicators
 from ncclforensics.correlate.traces.communicators import PROCESS
 from ncclforensics.model.frames import needing, remembered
@@ -302,11 +303,14 @@ def _cut_by_buffer(frames: Frames) -> int:
 def ended_in_order(frames: Frames) -> bool:
     """Whether the job ended well: every exit 0, or all communicators destroyed.
 
-    A communicator is destroyed if each of its ranks printed `Destroy COMPLETE`.
+    A communicator is destroyed if each of its ranks printed `Destroy COMPLETE`. Or all
+    ranks say that their training is over.
     """
     codes = frames["exits"]["code"].drop_nulls()
     if codes.len():
         return bool((codes == 0).all())
+    if finished.is_whole(frames):
+        return True
     closed = frames.message("nccl.comm.destroy")
     built = frames.message("nccl.init.complete")
     if "nranks" not in closed.columns or "nranks" not in built.columns:

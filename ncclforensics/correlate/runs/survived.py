@@ -5,7 +5,8 @@ printed it, which adds the rank in front. That the process did not end is shown 
 same rank at work afterwards, by the clock: it prints several more lines of its own, and
 does not exit with an error code then, or it begins a call that it gives up much later.
 As long as no process of the job fails, one such line is enough, or several more steps
-in the same file or by the clock: all ranks advance together. Where nothing else in the
+in the same file or by the clock, or a rank that says that its training is over: all
+ranks advance together. Where nothing else in the
 job is wrong, any record that the process logs below is enough.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from ncclforensics.correlate.runs import job, later_steps, unknown_failures
+from ncclforensics.correlate.runs import finished, job, later_steps, unknown_failures
 from ncclforensics.correlate.runs.later_steps import MORE
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
@@ -172,6 +173,9 @@ def _by_place(frames: Frames, raised: pl.DataFrame) -> pl.DataFrame:
     ]
     after = [part.filter(pl.col("line") < pl.col("line_going")) for part in parts]
     after.append(later_steps.survived(frames, quiet))
+    if (over := finished.lines(frames)).height:
+        ended = pl.lit(over["t"].max(), TIME)
+        after.append(quiet.filter((pl.col("t") <= ended).fill_null(True)))
     if others.is_empty():
         after.append(quiet.join(_followed(frames), on=["source", "head"], how="semi"))
     return pl.concat(part.select(PLACE) for part in after)

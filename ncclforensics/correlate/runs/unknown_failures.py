@@ -22,7 +22,7 @@ SUPPOSED = (
 )
 # a level in front that is not that of an error; Ray's programs in C++ print
 # `W 735 779] actor_manager.cc:110: `
-WARNED = r"^(?:[^a-z]{0,40}\bWARN(?:ING)?\b|[IW] \d+ \d+\] )"
+WARNED = r"^(?:[^:]{0,40}\bWARN(?:ING)?\b|[IW] \d+ \d+\] )"
 # a line that says that nothing of a kind failed
 NONE = (
     r"(?i)(?:^|[^\w.])(?:no|zero|0|without(?: any)?|not a single) (?:\w+ )?"

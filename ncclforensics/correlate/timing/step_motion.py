@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.runs import job
+from ncclforensics.correlate.runs import finished, job
 from ncclforensics.correlate.timing import dump_mtime
-from ncclforensics.correlate.traces import call_summary, process_stacks
+from ncclforensics.correlate.traces import call_sites, call_summary, process_stacks
 from ncclforensics.model.frames import remembered
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 LEAST = 2  # later steps needed, as one line may have left its buffer late
 PAUSE = 2  # times the longest pause between other steps
 CLOCKS = pl.duration(seconds=1)  # by which a process's clocks may differ
+# a function of the training, in the lines of a `way`
+TRAINS = r"(?m)^(?:.*[._])?(?:train|fit|epoch|step|backward)[^\t]*\t"
 CLOSE = pl.duration(seconds=60)  # of the last step, within which its file was written
 
 
@@ -105,6 +107,13 @@ def gone_on(frames: Frames) -> frozenset[int]:
     after = steps.join(since, on="rank").filter(pl.col("t") > pl.col("since") + CLOCKS)
     many = after.group_by("rank").agg(pl.col("step").n_unique())
     return frozenset(many.filter(pl.col("step") >= LEAST)["rank"])
+
+
+def is_over(frames: Frames) -> bool:
+    """Whether all ranks end the training in which stacks show them."""
+    looks = call_sites.looked(frames)
+    seen = looks["way"].str.contains(TRAINS)
+    return bool(seen.len() and seen.all()) and finished.is_whole(frames)
 
 
 def later(frames: Frames) -> pl.DataFrame:

@@ -1,7 +1,8 @@
 """The exit code below the line in which a launcher names a process.
 
-Open MPI prints `Exit code:    139`, SGLang Python's `Exit code: -9` behind the time. MPICH's hydra prints `=   EXIT CODE: 11`, where the
-number of a fatal signal means that signal: programs do not return it by themselves.
+Open MPI prints `Exit code:    139`, SGLang Python's `Exit code: -9` behind the time.
+MPICH's hydra prints `=   EXIT CODE: 11`, where the number of a fatal signal means that
+signal: programs do not return it by themselves.
 """
 
 from __future__ import annotations

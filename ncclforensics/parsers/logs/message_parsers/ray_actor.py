@@ -27,7 +27,8 @@ _NODE = re.compile(r"(?m)^The actor (?:is dead|died) because its node has died\b
 def parse(text: str) -> list[dict[str, object]]:
     """Return one row with `pid`, `host` (an address), `rank` of the dead actor.
 
-    `node_died`: Ray says that its whole node did. The list is empty if neither pid nor address is there.
+    `node_died`: Ray says that its whole node did. The list is empty if neither pid nor
+    address is there.
     """
     pid, ip, rank = (form.search(text) for form in (_PID, _IP, _FIRST_NODES))
     if not pid and not ip:
