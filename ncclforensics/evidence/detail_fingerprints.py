@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 Aspect = Literal["op", "shape"]
 # what a person may leave out
+RETOLD = (
+    *("condensed.fingerprint", "c10d.fingerprint.retold"),
+    "c10d.fingerprint.accelerate",
+)
 PEERS = {
+    "op": pl.String(),
     "shape": pl.String(),
     "peer": pl.Int64(),
     "peer_op": pl.String(),
@@ -144,8 +149,8 @@ def _agreeing(told: pl.DataFrame) -> pl.DataFrame:
 
 
 def _retold(frames: Frames) -> pl.DataFrame:
-    """Return the fingerprints that a person retold, as rows of the message."""
-    lines = frames.message("condensed.fingerprint", "c10d.fingerprint.retold")
+    """Return what people or accelerate retell of each rank, as rows of the message."""
+    lines = frames.message(*RETOLD)
     if lines.is_empty():
         return lines
     lines = with_nulls(lines, PEERS)

@@ -1,5 +1,7 @@
 """collective-mismatch from text alone: DETAIL's fingerprints and watchdogs' OpTypes."""
 
+import pytest
+
 from log_lines import init
 
 FINGERPRINT = (
@@ -201,3 +203,13 @@ def test_where_torch_refused_the_sizes_of_an_all_gather_they_had_to_agree(analyz
     lines = [fingerprint(r, 11, 0, 12) for r in (1, 2, 3)] + [fingerprint(0, 12, 1, 11)]
     found = analyzed({"job.log": "".join(lines)})
     assert verdict(found) == ("failure", "shape-mismatch", (0,))
+
+
+@pytest.mark.parametrize(("odd", "ranks"), [((5, 3), (2,)), ((8, 3), None)])
+def test_the_sizes_that_accelerate_lists_tell_whose_differ(analyzed, odd, ranks):
+    sizes = [(8, 3), (8, 3), odd, (8, 3)]
+    listed = "".join(f"  - Process {r}: {[*s]}\n" for r, s in enumerate(sizes))
+    found = analyzed({"job.log": f"Input shapes:\n{listed}"}).ranked.verdict
+    assert (found and (found.slug, found.ranks)) == (
+        ranks and ("shape-mismatch", ranks)
+    )
