@@ -59,7 +59,7 @@ def edit(told: Program, deviation: Deviation) -> Edit:
         rest = foreseen[len(skipped) + 1 :]
         if _is_swap(told, row, skipped, rest):
             return Edit("swap", row, _rows(told, skipped))
-        rounds = len(skipped) > 1 and next_ in skipped[1:]
+        rounds = next_ in skipped[1:] and _has_begun(told, row, next_)
         rows = _rows(told, skipped)
         collective = [r for r in rows if not told.calls["is_p2p"][r]]
         far = rounds or len(collective) > FEW
@@ -77,6 +77,18 @@ def edit(told: Program, deviation: Deviation) -> Edit:
     in_place = like or replaced > inserted or (replaced == inserted and same)
     what: Kind = "other" if in_place else "extra"
     return Edit(what, row, known, goes_on=max(replaced, inserted) > 0)
+
+
+def _has_begun(told: Program, row: int, loop: int) -> bool:
+    """Whether a rank made a call of the loop since it last made a call like `row`'s.
+
+    One that left the loop early has; one that makes two calls in the other order, of
+    which one comes several times in a row, has not.
+    """
+    labels = told.calls["label"][row - told.calls["place"][row] : row]
+    last = (labels == told.calls["label"][row]).arg_true()
+    since = labels[int(last[-1]) + 1 :] if last.len() else labels
+    return bool((since == loop).any())
 
 
 def _is_swap(told: Program, row: int, skipped: list[int], rest: list[int]) -> bool:

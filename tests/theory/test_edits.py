@@ -49,6 +49,13 @@ def test_a_call_from_behind_the_loop_means_that_it_was_left():
     assert told.kind == "left"
 
 
+def test_who_makes_a_call_before_a_run_of_others_has_left_no_loop():
+    """Gradients are reduced in two buckets `ww`, those of the experts as `F`."""
+    step = "abcwwF"
+    odd, _ = edit("abc|F", f"{step * 8}abcw|w", step * 8)
+    assert odd.kind == "skip"
+
+
 def test_who_left_out_what_all_others_made_skips_it():
     told, _ = edit("|abcd", f"{HISTORY}|X")
     assert told.kind == "skip"
