@@ -34,7 +34,7 @@ CUT = "\x1e"
 AHEAD = 160  # bytes of a prefix; more is another program's line
 TOGETHER = 512  # lines that are framed at once, wanted or not
 # Markdown emphasis, a quotation mark or a title's mark in front of a whole line
-EMPHASIS = r"^(?:(?:\*\*|`{1,3}|\")([A-Za-z\[])|#{1,6} (\[rank\d))"
+EMPHASIS = r"^(?:(?:\*\*|`{1,3}|\")([A-Za-z\[])|#{1,6} (\[rank[0-9]))"
 EMPHASES = ("```", "[repeated")  # and what Ray puts, behind a whole line
 
 # Each alternative matches at the start of a line. Rust regex has no look-ahead, so a
@@ -61,7 +61,7 @@ DECORATIONS = {
     # vLLM names its workers by rank if it uses tensor parallelism only, NeMo-RL all
     "ray": r"\((?:(?:Worker_TP|VllmWorker rank=|\w{1,80}\[rank=)(?P<vllm_rank>\d{1,5})"
     r"(?:_EP\d{1,5}|\])? "
-    r"|[^\n]{0,200}?)pid=(?P<ray_pid>\d{1,10})(?:, ip=(?P<ray_ip>[^)\s]+))?\) ",
+    r"|[^\n]*?)pid=(?P<ray_pid>\d{1,10})(?:, ip=(?P<ray_ip>[^)\s]+))?\) ",
     # the labels of `logcli`, behind its time
     "loki": r"\{(?P<labels>(?:[A-Za-z_]\w*=\"[^\"\n]*\"(?:, ?)?)*)\} ",
     # the stream of a SageMaker job in `aws logs tail`, behind its time
@@ -121,22 +121,20 @@ _BEFORE_TAG = (
     r"(?:(?:(?i:debug|info|warn|warning|error|critical)[: ] *)(?:[\w.]{1,80}: )?)?"
     r"(?:[\w.<>]{1,80}:[\w.<>]{1,80}:\d+ - )?"
 )
-_TAGS = tuple(
-    ascii_only(_BEFORE_TAG + tag)
-    for tag in (
-        r"(?:\[rank[ =]?|rank=)(\d{1,6})(?:/\d{1,6})?(?:[\] ,]|$)",
-        r"(?:rank |\[[rR]|[rR])(\d{1,6})(?:: |\] |\| )[A-Za-z_]",
-        r"[rR](\d{1,6}) [a-z_]{2,20}(?:=| \d)",
-        r"rank (\d{1,6}) (?:step|iter(?:ation)?|epoch|batch|local|loss)[ =:]+\d",
-    )
+_TAGS = (
+    r"(?:\[rank[ =]?|rank=)(\d{1,6})(?:/\d{1,6})?(?:[\] ,]|$)",
+    r"(?:rank |\[[rR]|[rR])(\d{1,6})(?:: |\] |\| )[A-Za-z_]",
+    r"[rR](\d{1,6}) [a-z_]{2,20}(?:=| \d)",
+    r"rank (\d{1,6}) (?:step|iter(?:ation)?|epoch|batch|local|loss)[ =:]+\d",
 )
+_TAGGED = ascii_only(f"{_BEFORE_TAG}(?:{'|'.join(_TAGS)})")
 # Ray prints equal lines of several workers once
 REPEATED = r" \[repeated \d+x across cluster\](?: \(Ray deduplicates logs [^\n]*)?$"
 # Horovod's `3: [name, …]` is a rank with a list of tensors, not an srun label; the
 # interfaces of `ip` are numbered, `2: eth0: <BROADCAST,…>`
 _LISTED = ascii_only(
     r"^ *\d{1,7}: (?:\[[A-Za-z_][^\[\]\s]*(?:(?:, [^\[\]\s]+)+\]?|\])\s*$"
-    r"|[^\s:@]{1,40}(?:@[^\s:]{1,40})?: <[A-Z0-9_,-]+> )"
+    r"|[^\s:@]+(?:@[^\s:]+)?: <[A-Z0-9_,-]+> )"
 )
 # Quoted logs are indented. But an indented bare name or number is something else, and
 # so is the source line that a traceback quotes.
@@ -232,7 +230,7 @@ def _framed(bare: pl.DataFrame) -> pl.DataFrame:
     held = headers.held(peeled["text"])
     if headers.are_any(held):
         # most headers begin a line, and part nothing: counting is faster than replacing
-        begins = text.str.contains(f"^{headers.ANY}")
+        begins = (text.str.find(headers.ANY) == 0).fill_null(False)
         inside = text.str.count_matches(headers.ANY) > begins.cast(pl.UInt32)
         cut = pl.when(inside).then(text).str.replace_all(headers.ANY, CUT + "$0")
         text = pl.coalesce(cut, text)
@@ -336,10 +334,11 @@ def _teed(segments: pl.DataFrame) -> pl.DataFrame:
 def _named(segments: pl.DataFrame) -> pl.DataFrame:
     """Map the captures of decorations and headers to the columns of `frame`."""
     ahead = pl.col("raw").str.strip_suffix(pl.col("text"))
-    tags = (pl.col("text").str.extract(tag) for tag in _TAGS)
+    tags = pl.col("text").str.extract_groups(_TAGGED).alias("tags")
+    tagged = segments.select(tags).unnest("tags")
     segments = _teed(
         segments.with_columns(
-            pl.coalesce(tags).alias("tag"),
+            pl.coalesce(tagged.get_columns()).alias("tag"),
             *(
                 pl.col("labels").str.extract(label).alias(name)
                 for name, label in LABELS.items()
