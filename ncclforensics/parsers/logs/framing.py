@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 
 import polars as pl
 
+from ncclforensics.model.frames import once_if_empty
 from ncclforensics.model.plans import collected
 from ncclforensics.model.tables import GROUP, TIME, WHO
 from ncclforensics.parsers.logs import (
@@ -201,6 +202,7 @@ STAMPS = (
 _LAUNCHERS = tuple(name for name in _SPEAKERS if name != "torch_rank")
 
 
+@once_if_empty()
 def frame(lines: pl.DataFrame) -> pl.DataFrame:
     """Split lines (`line` Int64, `raw` String) into segments.
 
@@ -259,18 +261,12 @@ class Lines:
     def framed(self, wanted: pl.Expr) -> pl.DataFrame:
         """Return the segments of the lines that fulfil `wanted`, as `frame` does."""
         lines = self.all.filter(wanted)
-        if lines.is_empty():
-            return _nothing()
-        if self.all.height > TOGETHER or lines.height == self.all.height:
+        few = self.all.height <= TOGETHER
+        if lines.is_empty() or not few or lines.height == self.all.height:
             return frame(lines)
         if self._framed is None:
             self._framed = frame(self.all)
         return self._framed.filter(pl.col("line").is_in(lines["line"].implode()))
-
-
-@cache
-def _nothing() -> pl.DataFrame:
-    return frame(pl.DataFrame(schema={"line": pl.Int64(), "raw": pl.String()}))
 
 
 def _peel(lines: pl.DataFrame) -> pl.DataFrame:

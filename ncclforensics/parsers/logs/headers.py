@@ -186,9 +186,9 @@ def take(segments: pl.DataFrame, forms: Sequence[str]) -> pl.DataFrame:
         of("c10_hms", "py_hms").alias("head_hms"),
         nccl("nccl_host").alias("head_host"),
         # a pid has at most 7 digits; a longer number is a thread ident
-        pl.coalesce(nccl("nccl_pid"), of("py_pid").str.extract(r"^([0-9]{1,7})$")).alias(
-            "head_pid"
-        ),
+        pl.coalesce(
+            nccl("nccl_pid"), of("py_pid").str.extract(r"^([0-9]{1,7})$")
+        ).alias("head_pid"),
         nccl("nccl_dev").alias("head_dev"),
         of("c10_rank", "py_rank").alias("head_rank"),
     )
