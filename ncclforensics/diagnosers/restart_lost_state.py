@@ -118,7 +118,10 @@ def _with_turns(frames: Frames, steps: pl.DataFrame) -> pl.DataFrame:
     node that counts anew may have joined with the restart.
     """
     place = ["source", "line"]
+    steps = steps.with_columns(pl.col("attempt").fill_null(0))
     logged = frames.message(*RESTARTS)
+    if logged.is_empty():
+        return steps.with_columns(turn=pl.col("attempt") * MOST_RESTARTS)
     restarts = logged.select("source", pl.col("line").alias("at"), "t")
     beside = steps.join(restarts, on="source").filter(pl.col("line") > pl.col("at"))
     counted = beside.group_by(place).agg(pl.len().alias("_above"))
@@ -128,8 +131,7 @@ def _with_turns(frames: Frames, steps: pl.DataFrame) -> pl.DataFrame:
     dated = dated.join_asof(times, on="t").drop("t").unique(place)
     number = pl.max_horizontal("_above", "_before").fill_null(0).cast(pl.Int64)
     return (
-        steps.with_columns(pl.col("attempt").fill_null(0))
-        .join(counted, on=place, how="left", maintain_order="left")
+        steps.join(counted, on=place, how="left", maintain_order="left")
         .join(dated, on=place, how="left", maintain_order="left")
         .with_columns(turn=pl.col("attempt") * MOST_RESTARTS + number)
         .drop("_above", "_before")

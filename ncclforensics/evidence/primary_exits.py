@@ -267,14 +267,18 @@ def _ended_so(frames: Frames) -> pl.Expr:
 
 def _exits(frames: Frames, echoing: pl.DataFrame) -> pl.DataFrame:
     """Return the exits that no agent and no loss of a peer caused, in SCHEMA."""
+    ends = exit_records.by_themselves(frames)
+    if ends.is_empty():
+        return without_rows(SCHEMA)
     victims = frames["events"].filter(pl.col("role") == "victim")["rank"]
     aborts = frames.message(*reported_ends.SELF_ABORT)["rank"]
     echoed = pl.concat([victims, aborts, echoing["rank"]]).drop_nulls().unique()
     code = pl.col("code")
     why = common.exit_words(code)
     return (
-        exit_records.by_themselves(frames)
-        .filter(is_fault() | ~pl.col("rank").is_in(echoed.implode()).fill_null(False))
+        ends.filter(
+            is_fault() | ~pl.col("rank").is_in(echoed.implode()).fill_null(False)
+        )
         .with_columns(
             why.alias("why"),
             pl.lit(None, pl.String).alias("site"),

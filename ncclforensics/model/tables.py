@@ -33,6 +33,7 @@ ABORTS_RETIRE = ("nccl", "ncclx", "rccl", "rcclx", "mccl", "hccl", "xccl")
 NCCL_P2P = ("Send", "Recv", "PutSignal", "Signal", "WaitSignal")
 
 TIME = pl.Datetime("ns", "UTC")
+TEXT = pl.String()
 CITE: Schema = {"source": pl.String(), "line": pl.Int64()}
 
 # Who wrote something, as far as the line, its prefixes and its path identify it. `task`
@@ -334,7 +335,7 @@ def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
         [
             own[column].cast(dtype)
             if column in own
-            else _nulls(column, dtype, frame.height)
+            else same(column, None, frame.height, dtype)
             for column, dtype in schema.items()
         ]
     )
@@ -349,8 +350,14 @@ def with_nulls(frame: pl.DataFrame, types: Mapping[str, pl.DataType]) -> pl.Data
     return frame.with_columns(pl.lit(None, types[c]).alias(c) for c in missing)
 
 
-def _nulls(name: str, dtype: pl.DataType, height: int) -> pl.Series:
-    return pl.Series(name, [None], dtype=dtype).new_from_index(0, height)
+@cache
+def _value(name: str, value: object, dtype: pl.DataType) -> pl.Series:
+    return pl.Series(name, [value], dtype=dtype)
+
+
+def same(name: str, value: object, height: int, dtype: pl.DataType = TEXT) -> pl.Series:
+    """Return a column of one value; as a literal of an expression it takes longer."""
+    return _value(name, value, dtype).new_from_index(0, height)
 
 
 @cache

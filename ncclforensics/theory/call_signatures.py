@@ -16,7 +16,8 @@ import polars as pl
 from ncclforensics.correlate.traces import call_sites, groupless_timeouts
 from ncclforensics.correlate.traces.progress import UNEVEN, grouped
 from ncclforensics.evidence import common
-from ncclforensics.model.frames import remembered
+from ncclforensics.model import tables
+from ncclforensics.model.frames import once_if_empty, remembered
 
 if TYPE_CHECKING:
     from ncclforensics.model.findings import Cite
@@ -195,17 +196,23 @@ def _dumped(frames: Frames, held: pl.DataFrame) -> pl.DataFrame:
         *("call", "group", "seq"),
         pl.concat_list("waiting", "behind", "done").alias("rank"),
     ).explode("rank")
-    made = (
-        frames.scan("collectives")
-        .filter(
+    made = tables.empty("collectives")
+    if frames.has("collectives"):
+        theirs = frames.scan("collectives").filter(
             pl.col("rank").is_in(came["rank"].unique().implode())
             & pl.col("seq").is_in(held["seq"].unique().implode())
             & ~pl.col("is_p2p").fill_null(False)
         )
-        .collect()
-        .pipe(grouped, frames["group_names"])
-    )
+        made = theirs.collect()
+    return _signed(made, came, frames["group_names"])
+
+
+@once_if_empty(decided_by=1)
+def _signed(
+    made: pl.DataFrame, came: pl.DataFrame, names: pl.DataFrame
+) -> pl.DataFrame:
     even = pl.when(~pl.col("op").is_in(UNEVEN) | (pl.col("op") == EVEN_AT_ONCE))
+    made = grouped(made, names)
     return made.join(came, on=["rank", "group", "seq"]).select(
         *("call", "rank", "op", "stack", "t", "source", "line"),
         # received sizes can only be compared where all members send the same

@@ -72,12 +72,13 @@ def motion(frames: Frames) -> Fact:
 
 def _first(facts: Iterator[Fact], nothing: str) -> Fact:
     """Return the first fact answered "yes", else the first "no", else `nothing`."""
-    found = list(facts)
-    for answer in ("yes", "no"):
-        for fact in found:
-            if fact.answer == answer:
-                return fact
-    return Fact("", "unknown", nothing)
+    denied = None
+    for fact in facts:
+        if fact.answer == "yes":
+            return fact
+        if fact.answer == "no" and denied is None:
+            denied = fact
+    return denied or Fact("", "unknown", nothing)
 
 
 def _standing(frames: Frames) -> Iterator[Fact]:

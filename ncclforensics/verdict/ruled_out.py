@@ -72,15 +72,15 @@ def _kernel_logs(frames: Frames) -> pl.DataFrame:
 
     Logs of machines that were booted after the failure are left out.
     """
-    events = frames["events"].lazy()
-    # kernel lines quoted by Kubernetes or by a rank are not the kernel's log
-    others = events.filter(~pl.col("message").str.contains(MACHINE)).select("source")
-    kernel = collected(
-        events.filter(
-            pl.col("message").str.starts_with("kernel.")
-            & ~pl.col("source").str.contains(QUOTES)
-        ).join(others.unique(), on="source", how="anti", maintain_order="left")
-    )
+    events = frames["events"]
+    kernel = events.filter(pl.col("message").str.starts_with("kernel."))
+    if kernel.height:
+        # kernel lines quoted by Kubernetes or by a rank are not the kernel's log
+        others = events.filter(~pl.col("message").str.contains(MACHINE))["source"]
+        quoted = pl.col("source").str.contains(QUOTES)
+        kernel = kernel.filter(
+            ~quoted & ~pl.col("source").is_in(others.unique().implode())
+        )
     named = pl.col("source").str.contains(KERNEL_LOG) & (pl.col("kind") == "log")
     later = _begins_after(frames)
     named &= ~pl.col("source").is_in(later.implode())

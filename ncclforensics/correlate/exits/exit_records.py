@@ -77,7 +77,8 @@ ENDS = ("exits", "slurm.", "launchers.", "condensed.", *BY_NUMBER, *BY_NAME)
 
 def ranks_of(frame: pl.DataFrame) -> frozenset[int]:
     """Return the non-null ranks in `frame`."""
-    return frozenset(frame["rank"].unique().to_list()) - {None}
+    ranks = frame["rank"]
+    return frozenset(ranks.unique().to_list()) - {None} if ranks.len() else frozenset()
 
 
 @remembered

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 # slurm-50917.out, train-50917.err, 50917_3.out, job_50917/…; no date, no NCCL file
 NUMBER = (
-    r"(?i)(?:^|/)(?:job[-_.]?)?(\d{4,9})(?:[-_.][^/]*)?/"
-    r"|(?:^|/)(?:[a-z][a-z0-9.]*[-_.])*?(\d{4,9})(?:[-_.]\d+)?\.(?:out|err|log)(?:\.gz)?$"
-    r"|\.[oe](\d{4,9})$"
+    r"(?i)(?:^|/)(?:job[-_.]?)?([0-9]{4,9})(?:[-_.][^/]*)?/|(?:^|/)(?:[a-z][a-z0-9.]*[-_.])*?"
+    r"([0-9]{4,9})(?:[-_.][0-9]+)?\.(?:out|err|log)(?:\.gz)?$|\.[oe]([0-9]{4,9})$"
 )
+DIGITS = r"[0-9]{4}"  # of a number
 NO_NUMBER = r"(?i)^(?:19|20)\d\d(?:\d{4})?$"
 OF_A_PROCESS = r"(?i)(?:^|/)nccl|(?:^|/)(?:dmesg|kern|journal|syslog)|pid"
 # of a rank; messages share a number, and so do the calls of a coalesced group
@@ -121,8 +121,10 @@ def find(frames: Frames, part: str) -> tuple[str | None, int | None]:
 
 def numbered(frames: Frames) -> pl.DataFrame:
     """Return `source job name`: the job number in a file's path, if it has one."""
-    names = frames["sources"].lazy().select("source").unique(maintain_order=True)
     name = pl.col("source")
+    names = frames["sources"].filter(name.str.contains(DIGITS)).select(name)
+    if names.is_empty():
+        return NONE
     found = name.str.extract_groups(NUMBER).struct
     # the number in such a file's name is a process or a host
     file = pl.when(~name.str.contains(OF_A_PROCESS)).then(
@@ -130,7 +132,9 @@ def numbered(frames: Frames) -> pl.DataFrame:
     )
     number = pl.coalesce(found.field("1"), file)
     return collected(
-        names.with_columns(number.alias("number"))
+        names.lazy()
+        .unique(maintain_order=True)
+        .with_columns(number.alias("number"))
         .drop_nulls("number")
         .filter(~pl.col("number").str.contains(NO_NUMBER))
         .select(

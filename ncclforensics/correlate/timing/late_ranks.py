@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 @remembered
 def latecomers(frames: Frames) -> pl.DataFrame:
     """Return the entries of ranks that came too late, with `call` and `after` (ms)."""
-    made = frames.scan("collectives")
-    return late_arrivals.late(frames["calls"], made, frames["group_names"])
+    return _late(frames, frames["calls"])
 
 
 @remembered
@@ -27,6 +26,12 @@ def resumed(frames: Frames) -> tuple[pl.DataFrame, pl.DataFrame]:
 
     The first frame has rows like `calls`, the second the columns of `latecomers`.
     """
-    calls, made = over.calls(frames), frames.scan("collectives")
-    late = late_arrivals.late(calls, made, frames["group_names"])
+    calls = over.calls(frames)
+    late = _late(frames, calls)
     return calls.join(late, on="call", how="semi"), late
+
+
+def _late(frames: Frames, calls: pl.DataFrame) -> pl.DataFrame:
+    asked = calls if frames.has("collectives") else calls.clear()
+    made = frames.scan("collectives")
+    return late_arrivals.late(asked, made, frames["group_names"])

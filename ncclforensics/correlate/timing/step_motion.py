@@ -66,8 +66,7 @@ def with_steps(frames: Frames, looks: pl.DataFrame) -> pl.DataFrame:
 
     All ranks of a job step together, and a loop passes the same line again and again.
     """
-    steps = dated(frames)
-    if looks.is_empty() or steps.is_empty():
+    if looks.is_empty() or (steps := dated(frames)).is_empty():
         return looks
     first = pl.col("t") - pl.duration(milliseconds="apart_ms")
     pairs = looks.with_row_index("_row").select("_row", since=first, until="t")

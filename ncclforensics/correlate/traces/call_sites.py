@@ -190,7 +190,11 @@ def looked(frames: Frames) -> pl.DataFrame:
     `calls_cpp` (so do most ranks, at one line), `is_active` (py-spy saw it run) and
     SITE.
     """
-    seen = process_stacks.looks(frames)
+    return _with_leaves(process_stacks.looks(frames))
+
+
+@once_if_empty()
+def _with_leaves(seen: pl.DataFrame) -> pl.DataFrame:
     who = ("rank", "host", "pid", "t", "op", "is_active")
     leaves = code_places.may_be_in_cpp().alias("in_cpp")
     spins = code_places.in_torch_itself().alias("spins")
@@ -223,7 +227,12 @@ def _looked(frames: Frames) -> pl.DataFrame:
     The host does not show which call its GPU is in. Only if nobody is seen in a call,
     those that wait for their GPUs count as waiting in one, wherever their hosts do so.
     """
-    seen, gpu = looked(frames), pl.col("synchronizes") & pl.col("op").is_null()
+    return _at_looks(looked(frames))
+
+
+@once_if_empty()
+def _at_looks(seen: pl.DataFrame) -> pl.DataFrame:
+    gpu = pl.col("synchronizes") & pl.col("op").is_null()
     if seen["op"].null_count() < seen.height:
         seen = seen.filter(~gpu | pl.col("calls_cpp"))
     seen = seen.with_columns(

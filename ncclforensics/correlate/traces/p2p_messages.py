@@ -58,6 +58,8 @@ def undelivered(
     finished = told.select(*ends, "finished")
     batch = ["rank", "choice"]
     many = held.filter((pl.len().over(batch) > 1) & pl.col("op").is_in([*OTHER_SIDE]))
+    if many.is_empty():
+        return held
     over = (
         many.select(*batch, *ends[1:])
         .with_columns(

@@ -50,7 +50,7 @@ def meetings(
         *_parted(frames, calls, first, {*dumped}),
     ]
     placed |= {rank for row in found for rank in (*row["waiting"], *row["absent"])}
-    heard = _heard(frames, told, seen, numbers, placed)
+    heard = _heard(frames, told, seen, numbers, placed) if found else first
     found += pipeline_sites.calls(heard, frames["groups"])
     if stages := {rank for row in found for rank in row["waiting"]} - placed:
         placed |= stages

@@ -3,7 +3,9 @@ r"""Regular expressions in which `\d`, `\w` and `\b` match ASCII only.
 In Rust regex they match all of Unicode. The digits, host names and file names that
 programs print never need that, and it is expensive: building the automaton takes ten
 times as long, and if several are joined in one pattern it exceeds the cache, which
-makes the search of each line twenty times slower.
+makes the search of each line twenty times slower. A class of all of Unicode is as dear
+where it is repeated up to a number, `[^\n]{0,200}`: each time is a copy of it. Repeated
+without an end, or of ASCII alone, it costs a tenth.
 """
 
 from __future__ import annotations

@@ -245,15 +245,18 @@ def _event(frame: pl.DataFrame, message: Message) -> pl.DataFrame:
     """
     events = SCHEMAS["events"]
     captures = [c for c in frame.columns if c not in events and c not in FRAMING]
-    probe = (pl.col("header") == "nccl") & (pl.col("level") == "INFO")
-    role = pl.when(probe).then(pl.lit("neutral")).otherwise(pl.lit(message.role))
+    role = tables.same("role", message.role, frame.height)
+    if frame["level"].null_count() < frame.height:
+        probe = (frame["header"] == "nccl") & (frame["level"] == "INFO")
+        neutral = tables.same("role", "neutral", frame.height)
+        role = neutral.zip_with(probe.fill_null(False), role)
     own = {
-        "message": pl.lit(message.id),
+        "message": tables.same("message", message.id, frame.height),
         "role": role,
-        "source": pl.lit(None, pl.String),
+        "source": tables.same("source", None, frame.height),
     }
     ordered = (*(c for c in events if c not in CITE), *captures, *CITE)
-    return frame.select(own[c].alias(c) if c in own else c for c in ordered)
+    return pl.DataFrame([own[c] if c in own else frame[c] for c in ordered])
 
 
 def _conforming(name: str, parts: list[pl.DataFrame]) -> pl.DataFrame:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 
 import polars as pl
 
+from ncclforensics.model.frames import once_if_empty
 from ncclforensics.model.plans import collected
 from ncclforensics.model.tables import GROUP, TIME, WHO
 from ncclforensics.parsers.logs import (
@@ -34,7 +35,7 @@ CUT = "\x1e"
 AHEAD = 160  # bytes of a prefix; more is another program's line
 TOGETHER = 512  # lines that are framed at once, wanted or not
 # Markdown emphasis, a quotation mark or a title's mark in front of a whole line
-EMPHASIS = r"^(?:(?:\*\*|`{1,3}|\")([A-Za-z\[])|#{1,6} (\[rank\d))"
+EMPHASIS = r"^(?:(?:\*\*|`{1,3}|\")([A-Za-z\[])|#{1,6} (\[rank[0-9]))"
 EMPHASES = ("```", "[repeated")  # and what Ray puts, behind a whole line
 
 # Each alternative matches at the start of a line. Rust regex has no look-ahead, so a
@@ -61,7 +62,7 @@ DECORATIONS = {
     # vLLM names its workers by rank if it uses tensor parallelism only, NeMo-RL all
     "ray": r"\((?:(?:Worker_TP|VllmWorker rank=|\w{1,80}\[rank=)(?P<vllm_rank>\d{1,5})"
     r"(?:_EP\d{1,5}|\])? "
-    r"|[^\n]{0,200}?)pid=(?P<ray_pid>\d{1,10})(?:, ip=(?P<ray_ip>[^)\s]+))?\) ",
+    r"|[^\n]*?)pid=(?P<ray_pid>\d{1,10})(?:, ip=(?P<ray_ip>[^)\s]+))?\) ",
     # the labels of `logcli`, behind its time
     "loki": r"\{(?P<labels>(?:[A-Za-z_]\w*=\"[^\"\n]*\"(?:, ?)?)*)\} ",
     # the stream of a SageMaker job in `aws logs tail`, behind its time
@@ -121,22 +122,20 @@ _BEFORE_TAG = (
     r"(?:(?:(?i:debug|info|warn|warning|error|critical)[: ] *)(?:[\w.]{1,80}: )?)?"
     r"(?:[\w.<>]{1,80}:[\w.<>]{1,80}:\d+ - )?"
 )
-_TAGS = tuple(
-    ascii_only(_BEFORE_TAG + tag)
-    for tag in (
-        r"(?:\[rank[ =]?|rank=)(\d{1,6})(?:/\d{1,6})?(?:[\] ,]|$)",
-        r"(?:rank |\[[rR]|[rR])(\d{1,6})(?:: |\] |\| )[A-Za-z_]",
-        r"[rR](\d{1,6}) [a-z_]{2,20}(?:=| \d)",
-        r"rank (\d{1,6}) (?:step|iter(?:ation)?|epoch|batch|local|loss)[ =:]+\d",
-    )
+_TAGS = (
+    r"(?:\[rank[ =]?|rank=)(\d{1,6})(?:/\d{1,6})?(?:[\] ,]|$)",
+    r"(?:rank |\[[rR]|[rR])(\d{1,6})(?:: |\] |\| )[A-Za-z_]",
+    r"[rR](\d{1,6}) [a-z_]{2,20}(?:=| \d)",
+    r"rank (\d{1,6}) (?:step|iter(?:ation)?|epoch|batch|local|loss)[ =:]+\d",
 )
+_TAGGED = ascii_only(f"{_BEFORE_TAG}(?:{'|'.join(_TAGS)})")
 # Ray prints equal lines of several workers once
 REPEATED = r" \[repeated \d+x across cluster\](?: \(Ray deduplicates logs [^\n]*)?$"
 # Horovod's `3: [name, …]` is a rank with a list of tensors, not an srun label; the
 # interfaces of `ip` are numbered, `2: eth0: <BROADCAST,…>`
 _LISTED = ascii_only(
     r"^ *\d{1,7}: (?:\[[A-Za-z_][^\[\]\s]*(?:(?:, [^\[\]\s]+)+\]?|\])\s*$"
-    r"|[^\s:@]{1,40}(?:@[^\s:]{1,40})?: <[A-Z0-9_,-]+> )"
+    r"|[^\s:@]+(?:@[^\s:]+)?: <[A-Z0-9_,-]+> )"
 )
 # Quoted logs are indented. But an indented bare name or number is something else, and
 # so is the source line that a traceback quotes.
@@ -203,6 +202,7 @@ STAMPS = (
 _LAUNCHERS = tuple(name for name in _SPEAKERS if name != "torch_rank")
 
 
+@once_if_empty()
 def frame(lines: pl.DataFrame) -> pl.DataFrame:
     """Split lines (`line` Int64, `raw` String) into segments.
 
@@ -232,7 +232,7 @@ def _framed(bare: pl.DataFrame) -> pl.DataFrame:
     held = headers.held(peeled["text"])
     if headers.are_any(held):
         # most headers begin a line, and part nothing: counting is faster than replacing
-        begins = text.str.contains(f"^{headers.ANY}")
+        begins = (text.str.find(headers.ANY) == 0).fill_null(False)
         inside = text.str.count_matches(headers.ANY) > begins.cast(pl.UInt32)
         cut = pl.when(inside).then(text).str.replace_all(headers.ANY, CUT + "$0")
         text = pl.coalesce(cut, text)
@@ -261,18 +261,12 @@ class Lines:
     def framed(self, wanted: pl.Expr) -> pl.DataFrame:
         """Return the segments of the lines that fulfil `wanted`, as `frame` does."""
         lines = self.all.filter(wanted)
-        if lines.is_empty():
-            return _nothing()
-        if self.all.height > TOGETHER or lines.height == self.all.height:
+        few = self.all.height <= TOGETHER
+        if lines.is_empty() or not few or lines.height == self.all.height:
             return frame(lines)
         if self._framed is None:
             self._framed = frame(self.all)
         return self._framed.filter(pl.col("line").is_in(lines["line"].implode()))
-
-
-@cache
-def _nothing() -> pl.DataFrame:
-    return frame(pl.DataFrame(schema={"line": pl.Int64(), "raw": pl.String()}))
 
 
 def _peel(lines: pl.DataFrame) -> pl.DataFrame:
@@ -336,10 +330,11 @@ def _teed(segments: pl.DataFrame) -> pl.DataFrame:
 def _named(segments: pl.DataFrame) -> pl.DataFrame:
     """Map the captures of decorations and headers to the columns of `frame`."""
     ahead = pl.col("raw").str.strip_suffix(pl.col("text"))
-    tags = (pl.col("text").str.extract(tag) for tag in _TAGS)
+    tags = pl.col("text").str.extract_groups(_TAGGED).alias("tags")
+    tagged = segments.select(tags).unnest("tags")
     segments = _teed(
         segments.with_columns(
-            pl.coalesce(tags).alias("tag"),
+            pl.coalesce(tagged.get_columns()).alias("tag"),
             *(
                 pl.col("labels").str.extract(label).alias(name)
                 for name, label in LABELS.items()

@@ -267,6 +267,8 @@ def match(lines: pl.DataFrame, messages: Sequence[Message]) -> dict[str, pl.Data
 def _capture(lines: pl.DataFrame, message: Message) -> pl.DataFrame:
     if message.spoken:
         lines = lines.drop_nulls("rank")
+    if lines.is_empty():  # to look for nothing takes as long as for something
+        return lines
     matching = lines.filter(pl.col("text").str.contains(message.regex))
     if not message.columns or not matching.height:
         return matching

@@ -25,7 +25,7 @@ _NCCL = (
     # people replace host names by `<cluster>`, the same for all hosts
     r"(?:(?P<nccl_host>[A-Za-z0-9_.-]+)|<[\w .-]{1,40}>)"
     r":(?P<nccl_pid>\d{1,10}|X+):(?:\d+|X+) "
-    r"(?:\[(?P<nccl_dev>-?\d{1,6})\] [^\n\x1e]{0,300}?|[\w/.]+\.(?:cc|h):\d+ )?"
+    r"(?:\[(?P<nccl_dev>-?\d{1,6})\] [\t -~]{0,300}?|[\w/.]+\.(?:cc|h):\d+ )?"
     r"NCCL (?P<nccl_level>WARN|INFO|TRACE|CALL|ERROR|VERSION|ATTN) ?"
 )
 # A line posted without host and process, or only its end; what remains of the host is
@@ -186,9 +186,9 @@ def take(segments: pl.DataFrame, forms: Sequence[str]) -> pl.DataFrame:
         of("c10_hms", "py_hms").alias("head_hms"),
         nccl("nccl_host").alias("head_host"),
         # a pid has at most 7 digits; a longer number is a thread ident
-        pl.coalesce(nccl("nccl_pid"), of("py_pid").str.extract(r"^(\d{1,7})$")).alias(
-            "head_pid"
-        ),
+        pl.coalesce(
+            nccl("nccl_pid"), of("py_pid").str.extract(r"^([0-9]{1,7})$")
+        ).alias("head_pid"),
         nccl("nccl_dev").alias("head_dev"),
         of("c10_rank", "py_rank").alias("head_rank"),
     )

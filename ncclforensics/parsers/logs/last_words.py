@@ -87,12 +87,13 @@ def read(
         peers = sorted({*owners.values()} - whose)[:PEERS]
         looked = {*whose, *peers}
         logs = [s for s in logs if owners.get(s.name) in {None, *looked}]
-    if len(logs) > MOST_FILES:
+    if not logs or len(logs) > MOST_FILES:
         return tables.empty("events")
     bad = trouble(told)
     first = dict(bad.group_by("source").agg(pl.col("line").min()).iter_rows())
     lines = (_lines(log, log.name in owners, first.get(log.name)) for log in logs)
-    rows = [_rows(some, owners, bad) for some in _framed(logs, lines)]
+    framed = (some for some in _framed(logs, lines) if some.height)
+    rows = [_rows(some, owners, bad) for some in framed]
     return pl.concat([tables.empty("events"), *rows])
 
 

@@ -15,7 +15,7 @@ from ncclforensics.parsers.logs.lines import ANSI, FILE
 # stern puts `pod container ` in front of each line, of several namespaces `namespace
 # pod container `. Such words may also begin a sentence, so most lines of the file have
 # to begin with a few such pairs.
-STERN = (
+STERN = ascii_only(
     r"^([a-z0-9][a-z0-9-]{0,250}-(?:\d+|[a-z0-9]{5})) "
     r"([a-z][a-z0-9-]{2,62}) "
 )
@@ -36,16 +36,19 @@ _NAME = r"\d{0,9}[A-Za-z][\w.-]{0,80}"
 PDSH = ascii_only(rf"^({_NAME}): ")
 _TORCH = ": [rank"  # a literal of each such line: looked for first, as it is cheap
 _TORCH_BEHIND = ascii_only(rf"^({_NAME}): \[rank\d{{1,9}}\]: ?")
+# how all these begin but pdsh's: they themselves take longer to prepare
+_MAY_BE = ascii_only(
+    r"^(?:[a-z0-9][a-z0-9-]* )?[a-z0-9][a-z0-9-]*-[a-z0-9]+ [a-z][a-z0-9-]+ "
+    r"|^\(\d{1,7}\) |^(?:[\d:.,]+ )?\[\d{1,3}\] "
+)
 FEWEST, MOST = 3, 2 / 3  # lines, and their share of a file, that make a habit
 
 
 def rewritten(lines: pl.DataFrame) -> pl.DataFrame:
     """Return `lines`, `line` and `raw`, with the prefixes that their files show."""
     raw, colourless = pl.col("raw"), pl.col("raw").str.replace_all(ANSI, "")
-    forms = (STERN_SPACES, STERN, PID, NUMBER)
-    begins = [colourless.str.contains(prefix) for prefix in forms]
     torch = raw.str.contains(_TORCH, literal=True)
-    if not lines.select(pl.any_horizontal(*begins, torch).any()).item():
+    if not lines.select((colourless.str.contains(_MAY_BE) | torch).any()).item():
         return lines
     sentence = raw.str.contains(_SENTENCE)
     for stern in (STERN_SPACES, STERN):

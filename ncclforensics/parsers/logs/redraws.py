@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import polars as pl
 
+from ncclforensics.parsers.logs.ascii_regex import ascii_only
 from ncclforensics.parsers.logs.lines import ANSI
 
 # a progress bar (tqdm) ends without a line break, so the next line stands behind it
-UNDER_BAR = r"(\d(?:it/s|s/it)[^\]\n]{0,300}\])(\[rank\d{1,9}\]: )"
+UNDER_BAR = ascii_only(r"(\d(?:it/s|s/it)[^\]\n]*\])(\[rank\d{1,9}\]: )")
 MARKS = ["\x00", "\x1b", "^", "\r", "\n", "it/s", "s/it"]  # each such line holds one
 # a bar as it is drawn, `12%|##| 12/100 [00:03<00:20, 4.10it/s]`, and what moves in it
 BAR = r"\d{1,3}%\|[^|\n]*\|"

@@ -75,7 +75,8 @@ def read(sources: Sequence[Source], found: Frames) -> Frames | None:
         # nothing is taken of a line without a needle of what tells of trouble
         text = joined[many - 1]
         needles = grammar.has_needle("raw", _telling(messages), text.all)
-        told = event_rows.taken(text, needles, messages, Room(), True)
+        wanted = needles & _is_free(many, taken)
+        told = event_rows.taken(text, wanted, messages, Room(), True)
         if not told.has("events"):
             continue
         telling = _is_trouble() | (pl.col("message") == ELIDED)
@@ -211,14 +212,19 @@ def _apart(first: pl.Series, many: int, taken: pl.Series) -> pl.Series:
 
     Of two that overlap, the upper one.
     """
-    free = pl.all_horizontal(
-        ~(pl.col("line") + below).is_in(taken.implode()) for below in range(many)
-    )
     kept: list[int] = []
-    for line in first.to_frame("line").filter(free)["line"].unique().sort():
+    free = first.to_frame("line").filter(_is_free(many, taken))
+    for line in free["line"].unique().sort():
         if not kept or line >= kept[-1] + many:
             kept.append(line)
     return pl.Series("line", kept, pl.Int64)
+
+
+def _is_free(many: int, taken: pl.Series) -> pl.Expr:
+    """Return whether none of the `many` lines from `line` on is taken."""
+    return pl.all_horizontal(
+        ~(pl.col("line") + below).is_in(taken.implode()) for below in range(many)
+    )
 
 
 def _at(

@@ -8,6 +8,8 @@ year (`E602`, `W0602`), so such a stamp goes to a separate column, in the leap y
 
 from __future__ import annotations
 
+from functools import cache
+
 import polars as pl
 
 from ncclforensics.model.tables import TIME
@@ -19,13 +21,16 @@ YEARLESS = 1972  # a leap year, so that 29 February fits
 LONGEST_DELAY, COARSE = pl.duration(minutes=15), pl.duration(seconds=-1)
 # Int64 nanoseconds reach from 1677 to 2262; years beyond would wrap around
 _YEAR = r"(?:19|20|21)\d\d"
-_ZONE = r"[\d.](?:Z|[+-]\d\d:?\d\d)$"
+_ZONE = ascii_only(r"[\d.](?:Z|[+-]\d\d:?\d\d)$")
+_EPOCH = ascii_only(r"^1[5-9]\d{8}\.\d+$")
+_CTIME, _AMERICAN = ascii_only(rf" {_YEAR}$"), ascii_only(rf"/{_YEAR} ")
 _ISO = ascii_only(
     rf"^(?P<day>{_YEAR}-\d\d-\d\d)[T ](?P<hms>\d\d:\d\d:\d\d)"
     r"(?:[.,](?P<frac>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?$"
 )
 
 
+@cache
 def absolute(*columns: str) -> pl.Expr:
     """Parse the first stamp of `columns` that has a full date, as TIME or null.
 
@@ -97,7 +102,7 @@ def _without_zone(stamp: pl.Expr) -> pl.Expr:
 
 
 def _ctime(stamp: pl.Expr) -> pl.Expr:
-    sane = pl.when(stamp.str.contains(rf" {_YEAR}$")).then(stamp)
+    sane = pl.when(stamp.str.contains(_CTIME)).then(stamp)
     return (
         _single_spaced(sane)
         .str.to_datetime("%b %d %H:%M:%S %Y", time_unit="ns", strict=False)
@@ -106,13 +111,13 @@ def _ctime(stamp: pl.Expr) -> pl.Expr:
 
 
 def _american(stamp: pl.Expr) -> pl.Expr:
-    sane = pl.when(stamp.str.contains(rf"/{_YEAR} ")).then(stamp)
+    sane = pl.when(stamp.str.contains(_AMERICAN)).then(stamp)
     told = sane.str.to_datetime("%m/%d/%Y %H:%M:%S", time_unit="ns", strict=False)
     return told.dt.replace_time_zone("UTC")
 
 
 def _epoch(stamp: pl.Expr) -> pl.Expr:
-    sane = pl.when(stamp.str.contains(r"^1[5-9]\d{8}\.\d+$")).then(stamp)
+    sane = pl.when(stamp.str.contains(_EPOCH)).then(stamp)
     micros = (sane.cast(pl.Float64, strict=False) * 1e6).round().cast(pl.Int64)
     return (
         pl.from_epoch(micros, "us").dt.cast_time_unit("ns").dt.replace_time_zone("UTC")

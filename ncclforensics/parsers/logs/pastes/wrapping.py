@@ -67,16 +67,19 @@ def likely(lines: pl.DataFrame) -> set[int]:
     goes_on = (even & ~pl.col("below_begins")) | ((hangs > own) & (hangs >= HANGING))
     # most lines are not nearly full: what is measured of them is only their length
     nearly = length + 1 + pl.col("below").str.len_chars() > pl.col("width")
-    full = (
+    may_go_on = collected(
         lines.lazy()
         .select("log", "raw", below=pl.when(log == log.shift(-1)).then(_BELOW))
         .with_columns(_length(pl.col("raw")).alias("length"))
         .with_columns(_widest().over("log").alias("width"))
         .filter(nearly & (length > 0))
         .with_columns(expr.alias(name) for name, expr in _measures().items())
-        .filter(_is_full(pl.col("width")) & goes_on & pl.col("below_speaks"))
+        .filter(_is_full(pl.col("width")) & pl.col("below_speaks"))
     )
-    return {*collected(full.select("log"))["log"]}
+    if may_go_on.is_empty():
+        return set()
+    begins = _below_begins().alias("below_begins")
+    return {*may_go_on.with_columns(begins).filter(goes_on)["log"]}
 
 
 def found(lines: pl.DataFrame) -> Wrap | None:
@@ -169,16 +172,21 @@ def _measures() -> dict[str, pl.Expr]:
         "first_word": below.str.extract(r"^\s*(\S*)").str.len_chars(),
         "indent": raw.str.extract(r"^( *)").str.len_chars(),
         "below_indent": below.str.extract(r"^( *)").str.len_chars(),
-        # nothing that breaks a line indents the rest by a tab
-        "below_begins": below.str.contains(rf"^\t|{BEGINS}"),
         "below_speaks": below.str.contains(r"\S").fill_null(False),
     }
+
+
+def _below_begins() -> pl.Expr:
+    """Return whether `below` begins like a record; it takes long to prepare."""
+    # nothing that breaks a line indents the rest by a tab
+    return pl.col("below").str.contains(rf"^\t|{BEGINS}")
 
 
 def _measured(lines: pl.DataFrame) -> pl.DataFrame:
     """Add `below`, the next line, and what tells whether each line was broken."""
     below = lines.lazy().with_columns(_BELOW.alias("below"))
-    measured = below.with_columns(e.alias(n) for n, e in _measures().items())
+    measures = {**_measures(), "below_begins": _below_begins()}
+    measured = below.with_columns(e.alias(n) for n, e in measures.items())
     return collected(measured)
 
 
