@@ -8,7 +8,14 @@ import polars as pl
 
 from ncclforensics.correlate.exits import alive, clean_exits
 from ncclforensics.correlate.identity import group_members, ranks, world
-from ncclforensics.correlate.runs import accounting, clock, jobs, restarts, survived
+from ncclforensics.correlate.runs import (
+    accounting,
+    clock,
+    jobs,
+    restarts,
+    survived,
+    time_of_day,
+)
 from ncclforensics.correlate.timing import old_dumps, two_looks
 from ncclforensics.correlate.traces import (
     call_sites,
@@ -50,7 +57,8 @@ def correlate(
         frames = call_summary.outlined(frames)
     ours = accounting.of_this_job(jobs.last(frames, job))
     known = ranks.identify(restarts.labelled(ours))
-    known = survived.without(clock.with_year(restarts.last(known, attempt)))
+    timed = clock.with_year(time_of_day.dated(restarts.last(known, attempt)))
+    known = survived.without(timed)
     known = old_dumps.noted(alive.without_strangers(known))
     known = coll_logs.with_calls(two_looks.last(known))
     known = p2p_batches.with_ends(known)

@@ -104,7 +104,8 @@ SCHEMAS: dict[str, Schema] = {
     },
     # a recognised log line; `role` is who prints such a line, according to the grammar;
     # `prefix` stands in front of `text` and tells who prints it, null if it does not;
-    # `yearless` is the time of a stamp without a year (see parsers.logs.timestamps)
+    # `yearless` is the time of a stamp without a year, `dayless` of one without a date
+    # (see parsers.logs.timestamps)
     "events": {
         "message": pl.String(),
         "role": pl.String(),
@@ -113,6 +114,7 @@ SCHEMAS: dict[str, Schema] = {
         "text": pl.String(),
         "t": TIME,
         "yearless": TIME,
+        "dayless": TIME,
         **WHO,
         **GROUP,
         **CITE,

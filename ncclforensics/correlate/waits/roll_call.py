@@ -175,7 +175,8 @@ def is_changed_by(frames: Frames, said: pl.DataFrame) -> bool:
     """
     if said.is_empty():
         return False
-    undated = pl.col("t").is_null() & pl.col("yearless").is_not_null()
+    stamped = pl.any_horizontal(pl.col("yearless", "dayless").is_not_null())
+    undated = pl.col("t").is_null() & stamped
     if said.filter(pl.col("rank").is_null() | undated).height:
         return True
     # they tell the year of lines that have none

@@ -4,12 +4,11 @@ A physical line may hold several messages (a progress bar with a c10 line append
 NCCL writers in one stream), so a line becomes one or more segments. Rank, host and time
 from the envelope (decorations) and the header become columns beside the text. Covers
 the formats of NCCL 2.4 to 2.30, torch 1.13 to 2.13 (C++ and Python logging), and the
-launchers named in `DECORATIONS`.
+launchers named in `decorations`.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,6 +18,7 @@ from ncclforensics.model.frames import once_if_empty
 from ncclforensics.model.plans import collected
 from ncclforensics.model.tables import GROUP, TIME, WHO
 from ncclforensics.parsers.logs import (
+    decorations,
     filled,
     headers,
     json_records,
@@ -38,81 +38,6 @@ TOGETHER = 512  # lines that are framed at once, wanted or not
 EMPHASIS = r"^(?:(?:\*\*|`{1,3}|\")([A-Za-z\[])|#{1,6} (\[rank[0-9]))"
 EMPHASES = ("```", "[repeated")  # and what Ray puts, behind a whole line
 
-# Each alternative matches at the start of a line. Rust regex has no look-ahead, so a
-# decoration that is a prefix of another one comes later.
-DECORATIONS = {
-    "quote": r"(?:[ \t]*> ?)+",
-    "pod": r"\[pod/(?P<pod>[^\]/\s]+)(?:/(?P<container>[^\]\s]+))?\] ?",
-    "cri": r"(?P<cri_t>\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)) "
-    r"(?:stdout|stderr) [PF] ",
-    # SageMaker's is `[1,mpirank:3,algo-2]<stdout>:`
-    "mpi": r"(?:[A-Z][a-z]{2} (?P<mpi_t>[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}))?"
-    r"(?:\[(?:[\w.@-]+,)?(?:mpirank:)?(?P<mpi_rank>\d{1,9})"
-    r"(?:,(?P<mpi_host>[A-Za-z][\w.-]*))?\])?<(?:stdout|stderr|stddiag)>: ?",
-    # Determined: `[2026-…Z] f6114bb3 [rank=1] || INFO: `, and its wrapper alone
-    "determined": r"\[(?P<det_t>\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d))\] "
-    r"(?:\S{1,8}| {8}) (?:\[rank=(?P<det_rank>\d{1,9})\] )?\|\| (?:[A-Z]{4,8}: )?",
-    "wrapped": r"\[rank=(?P<eq_rank>\d{1,9})\] ",
-    "torch": r"\[rank(?P<torch_rank>\d{1,9})[\[\]]{1,2}: ?",
-    # the user may set the template: `[trainer0|0]:`
-    "torchrun": r"\[[A-Za-z_][A-Za-z_-]*(?P<tee_rank>\d{1,6})(?:\|\d{1,7})?\]:",
-    # its rank is that of the node
-    "skypilot": r"\((?P<sky_node>head|worker\d{1,5}), rank=\d{1,5}, pid=\d{1,10}"
-    r"(?:, ip=(?P<sky_ip>[^)\s]+))?\) ",
-    # vLLM names its workers by rank if it uses tensor parallelism only, NeMo-RL all
-    "ray": r"\((?:(?:Worker_TP|VllmWorker rank=|\w{1,80}\[rank=)(?P<vllm_rank>\d{1,5})"
-    r"(?:_EP\d{1,5}|\])? "
-    r"|[^\n]*?)pid=(?P<ray_pid>\d{1,10})(?:, ip=(?P<ray_ip>[^)\s]+))?\) ",
-    # the labels of `logcli`, behind its time
-    "loki": r"\{(?P<labels>(?:[A-Za-z_]\w*=\"[^\"\n]*\"(?:, ?)?)*)\} ",
-    # the stream of a SageMaker job in `aws logs tail`, behind its time
-    "cloudwatch": r"[\w.-]+/(?P<algo>algo-\d{1,5})-\d{8,} ",
-    # grep puts the name of the file, and maybe the number of the line, in front
-    "kernel": r"(?:[a-z]+ *:[a-z]+ *: +|[\w./-]{1,120}?[:-](?:\d{1,9}[:-])?)?"
-    r"(?:(?P<sys_t>[A-Z][a-z]{2} +\d{1,2} "
-    r"\d\d:\d\d:\d\d)|(?P<sys_iso>\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?)) "
-    r"(?P<sys_host>[\w.-]+) "
-    r"(?:(?:kernel|systemd|nv-fabricmanager|slurmstepd|slurmd|kubelet)(?:\[\d+\])?"
-    r"|[\w.@/+-]+\[\d{1,10}\]): ",
-    "dmesg_t": r"\[[A-Z][a-z]{2} "
-    r"(?P<ctime>[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4})\] ",
-    "dmesg": r"(?:<\d+>)?\[ *\d+\.\d{3,6}\] ",
-    # vLLM and SGLang: `ERROR 11-20 10:00:00 [worker_base.py:620] `
-    "vllm": r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d "
-    r"\[?[\w./-]+\.py:\d+\] ?",
-    "facility": r"[a-z]+ *:[a-z]+ *: +",
-    # CloudWatch's console puts it between bars
-    "iso": r"(?:\| )?\[?(?P<iso_t>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
-    r"(?:Z|[+-]\d\d:?\d\d)?)"
-    r"(?: (?:TP(?P<sglang_rank>\d{1,5})|(?:DP|PP)\d{1,5} TP\d{1,5})(?: EP\d{1,5})?)?"
-    # Hydra: `[2026-11-20 10:00:00,123][train][INFO] - `
-    r"(?:\]?(?: \|(?: [A-Z]+ +\|)? |[ :]|$)|\])",
-    # Python's logging with `[%m/%d %H:%M:%S]`, or without brackets; rich adds the year
-    # in two digits; SGLang has `[%m-%d %H:%M:%S]`
-    "month_day": r"\[?(?P<md>\d\d[/-]\d\d)(?:/\d\d)? (?P<md_hms>\d\d:\d\d:\d\d)"
-    r"(?:[.,]\d{1,9})?(?:\] ?| )",
-    # seconds since 1970, as `time.time()` and `journalctl -o short-unix` print them
-    "epoch": r"(?P<epoch_t>1[5-9]\d{8}\.\d{1,9}) ",
-    # Hugging Face's examples: `04/22/2026 07:00:30 - INFO - __main__ - `
-    "us": r"(?P<us_t>\d\d/\d\d/\d{4} \d\d:\d\d:\d\d) - ",
-    # Kaggle: seconds since the notebook started, and the line number
-    "kaggle": r"\d{1,7}\.\d{1,3}s[ \t]+(?:\d{1,7}[ \t]+)?",
-    # what `prefix_habits` makes of a host in front of each line
-    "pdsh_any": r"\[host/(?P<any_host>[\w.-]+)\] ",
-    "slurmstepd": r"slurmstepd-(?P<step_host>[\w.-]+): ",
-    "pdsh": r"(?P<worker>[\w.-]*(?:worker|node|gpu|host|trainer|master)[\w.-]*\d"
-    r"|[a-z][a-z0-9-]*\d(?:\.[a-z][a-z0-9-]*){2,5}|(?:\d{1,3}\.){3}\d{1,3}): ",
-    # docker compose pads service names to one width plus one space
-    "compose": r"(?P<service>[A-Za-z][\w.-]*\d) {2,}\| ?",
-    "accelerate": r"(?:stderr|stdout): ",
-    "srun": r"(?:P\d+ )? *(?P<task>\d{1,7}): ",
-}
-LABELS = {
-    "label_host": r'(?:^|[ ,])(?:node|node_name|host|hostname)="([^"]+)"',
-    "label_pod": r'(?:^|[ ,])(?:pod|pod_name)="([^"]+)"',
-    "label_namespace": r'(?:^|[ ,])namespace="([^"]+)"',
-    "label_container": r'(?:^|[ ,])container="([^"]+)"',
-}
 # how a program's own logging names the rank that writes: `[rank 3] `, `rank=3/8 `,
 # `[r3] `, `r3| `, `r3 it=5`, `rank 3: step 5`, `rank 3 step 5`, also behind a level,
 # `error: `, or the place that loguru prints, `trainer:fit:231 - `. Behind a number and
@@ -131,22 +56,6 @@ _TAGS = (
 _TAGGED = ascii_only(f"{_BEFORE_TAG}(?:{'|'.join(_TAGS)})")
 # Ray prints equal lines of several workers once
 REPEATED = r" \[repeated \d+x across cluster\](?: \(Ray deduplicates logs [^\n]*)?$"
-# Horovod's `3: [name, …]` is a rank with a list of tensors, not an srun label; the
-# interfaces of `ip` are numbered, `2: eth0: <BROADCAST,…>`
-_LISTED = ascii_only(
-    r"^ *\d{1,7}: (?:\[[A-Za-z_][^\[\]\s]*(?:(?:, [^\[\]\s]+)+\]?|\])\s*$"
-    r"|[^\s:@]+(?:@[^\s:]+)?: <[A-Z0-9_,-]+> )"
-)
-# Quoted logs are indented. But an indented bare name or number is something else, and
-# so is the source line that a traceback quotes.
-_NEVER_INDENTED = ("vllm", "pdsh", "compose", "accelerate", "srun")
-_DECORATION = ascii_only(
-    r"^(?:[ \t]*(?:"
-    + "|".join(v for k, v in DECORATIONS.items() if k not in _NEVER_INDENTED)
-    + ")|"
-    + "|".join(DECORATIONS[k] for k in _NEVER_INDENTED)
-    + ")"
-)
 # Who writes a line, by what stands in front of it, the surest first: NCCL's own header,
 # the kernel's and Slurm's lines, records and labels of shippers, prefixes of launchers.
 # What names a machine otherwise than its processes do (a pod, a service) is an alias.
@@ -168,7 +77,6 @@ TELLS = {
     "device": ("head_dev",),
 }
 _NAMES = ("host", "host_alias")  # the others are numbers
-_SAYS = tuple(re.findall(r"\(\?P<(\w+)>", "".join(DECORATIONS.values())))
 # the captures that distinguish the writers of one stream
 _SPEAKERS = (
     "told_host",
@@ -211,7 +119,8 @@ def frame(lines: pl.DataFrame) -> pl.DataFrame:
     writer within the stream),
     `launcher` (the same without torch's own rank prefix), `header` ("nccl", "c10",
     "python" or null), `is_record` (whether it stood in a JSON record that tells its
-    rank), `level`, the columns of WHO and GROUP, `t` and `yearless` (see `timestamps`).
+    rank), `level`, the columns of WHO and GROUP, `t`, `yearless` and
+    `dayless` (see `timestamps`).
     """
     bare = prefix_habits.rewritten(lines)
     return shared_heads.framed(
@@ -282,16 +191,16 @@ def _peel(lines: pl.DataFrame) -> pl.DataFrame:
     text = pl.col("text")
     open_ = peeled.select("text")  # null where nothing was found before
     for _ in range(MAX_DECORATIONS):
-        decorated = text.str.contains(_DECORATION)
+        decorated = text.str.contains(decorations.IS_DECORATED)
         if not open_.select(decorated.any()).item():
             break
         # of lines that are not decorated, it takes long to extract nothing
         open_ = open_.select(
-            pl.when(decorated & ~text.str.contains(_LISTED)).then(text)
+            pl.when(decorated & ~text.str.contains(decorations.IS_LISTED)).then(text)
         )
-        groups = text.str.extract_groups(_DECORATION).alias("said")
+        groups = text.str.extract_groups(decorations.IS_DECORATED).alias("said")
         said = open_.select(groups).unnest("said")
-        open_ = open_.select(text.str.replace(_DECORATION, ""))
+        open_ = open_.select(text.str.replace(decorations.IS_DECORATED, ""))
         peeled = peeled.with_columns(
             pl.coalesce(open_["text"], text),
             *(
@@ -337,7 +246,7 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
             pl.coalesce(tagged.get_columns()).alias("tag"),
             *(
                 pl.col("labels").str.extract(label).alias(name)
-                for name, label in LABELS.items()
+                for name, label in decorations.LABELS.items()
                 if "labels" in segments.columns
             ),
         )
@@ -370,9 +279,10 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
     is_record = first("told_rank").is_not_null()
     tells = pl.any_horizontal(who[c].is_not_null() for c in ("rank", "host", "task"))
     is_ahead = (ahead != pl.col("raw")) & ahead.str.len_bytes().is_between(1, AHEAD)
-    dated = "sys_t" in printed or not {"head_hms", "md_hms"}.isdisjoint(printed)
+    dated = not {"sys_t", "mon", "head_hms", "md_hms"}.isdisjoint(printed)
+    nothing = pl.lit(None, TIME)
     month_day, hms = first("head_md", "md"), first("head_hms", "md_hms")
-    yearless = timestamps.yearless(month_day, hms, first("sys_t"))
+    yearless = timestamps.yearless(month_day, hms, first("sys_t", "mon"))
     return segments.select(
         "line",
         "part",
@@ -388,5 +298,8 @@ def _named(segments: pl.DataFrame) -> pl.DataFrame:
         *(who[name].alias(name) for name in WHO),
         *(group[name].alias(name) for name in GROUP),
         timestamps.absolute(*(c for c in STAMPS if c in printed)).alias("t"),
-        (yearless if dated else pl.lit(None, TIME)).alias("yearless"),
+        (yearless if dated else nothing).alias("yearless"),
+        (timestamps.dayless("clock") if "clock" in printed else nothing).alias(
+            "dayless"
+        ),
     )

@@ -31,6 +31,7 @@ MOST_BYTES = 1 << 20  # of a file
 ABOVE = 256  # lines above the first trouble that are looked at
 TOGETHER = 4096  # lines of several files that are framed at once
 WHOSE = ("rank", "local_rank", "task")  # what a prefix tells of a line's writer
+STAMPS = ("t", "yearless", "dayless")
 LINES = {"line": pl.Int64(), "raw": pl.String()}
 OF_OTHERS = ("c10d.dump.observed", "c10d.dump.requested", "c10d.dump.preparing")
 REPEATED = 3  # lines that are alike
@@ -77,9 +78,9 @@ def read(
     """Return rows of `events` for what ranks printed last.
 
     `told` are the frames of `sources`, with ranks. A file is of one rank, or each line
-    tells its rank, local rank or task. Large files have no such rows. If `whose` names
-    ranks, their files are read, those of a few peers, and those that several ranks
-    share.
+    tells its rank, local rank, task or process. Large files have no such rows. If
+    `whose` names ranks, their files are read, those of a few peers, and those that
+    several ranks share.
     """
     owners = dict(told.writers().unique("source", keep="none").iter_rows())
     logs = [s for s in sources if s.kind == "log" and s.bytes <= MOST_BYTES]
@@ -93,7 +94,9 @@ def read(
     first = dict(bad.group_by("source").agg(pl.col("line").min()).iter_rows())
     lines = (_lines(log, log.name in owners, first.get(log.name)) for log in logs)
     framed = (some for some in _framed(logs, lines) if some.height)
-    rows = [_rows(some, owners, bad) for some in framed]
+    pids = told["ranks"].drop_nulls(["pid", "rank"]).unique("pid", keep="none")
+    of_pid = dict(pids.select("pid", "rank").iter_rows())
+    rows = [_rows(some, owners, of_pid, bad) for some in framed]
     return pl.concat([tables.empty("events"), *rows])
 
 
@@ -147,22 +150,30 @@ def _framed(
 
 
 def _rows(
-    framed: pl.DataFrame, owners: dict[str, int], failing: pl.DataFrame
+    framed: pl.DataFrame,
+    owners: dict[str, int],
+    of_pid: dict[int, int],
+    failing: pl.DataFrame,
 ) -> pl.DataFrame:
     """Return the rows of some files, in the order of the files.
 
-    `framed` are their segments; of the lines `failing` each file's count for itself.
+    `framed` are their segments, `owners` and `of_pid` the ranks of files and processes;
+    of the lines `failing` each file's count for itself.
     """
-    its = pl.col("source").replace_strict(owners, default=None, return_dtype=pl.Int64)
+    file, process = (
+        pl.col(column).replace_strict(ranks, default=None, return_dtype=pl.Int64)
+        for column, ranks in (("source", owners), ("pid", of_pid))
+    )
+    its = pl.coalesce(file, _named(), process)
     file = pl.col("source").rle_id().alias("file")
-    framed = framed.with_columns(
-        file, pl.coalesce(its, _named()).alias("rank"), *_stamps()
-    ).with_columns(pl.coalesce("t", timestamps.absolute("iso", "us")).alias("t"))
+    framed = framed.with_columns(file, its.alias("rank"), *_stamps()).with_columns(
+        pl.coalesce("t", timestamps.absolute("iso", "us")).alias("t")
+    )
     # a line without a time was printed after the time of the last one above it
-    stamp = pl.struct("t", "yearless")
-    timed = pl.any_horizontal(pl.col("t", "yearless").is_not_null())
+    stamp = pl.struct(STAMPS)
+    timed = pl.any_horizontal(pl.col(STAMPS).is_not_null())
     last = pl.when(timed).then(stamp).forward_fill().over("file")
-    framed = framed.with_columns(last.struct.field("t", "yearless"))
+    framed = framed.with_columns(last.struct.field(*STAMPS))
     told = framed.filter(
         pl.col("header").is_null()
         & pl.col("text").str.contains(r"\S")

@@ -6,7 +6,7 @@ as wide as the terminal was.
 
 from __future__ import annotations
 
-from ncclforensics.parsers.logs import framing, headers
+from ncclforensics.parsers.logs import decorations, headers
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
 
 _TRACEBACK = (
@@ -41,7 +41,7 @@ _PROPERTY = r"[A-Za-z][^:\n]{0,60}\s{2}: \S"
 # of headers that may be cut themselves
 _HEADS = r"\[?[DIWECF]\d{3,4} \d\d:\d\d:\d\d|[\w.-]+:\d+:\d+ \[\d"
 # quotation marks are stripped before; what is left is the second half of `<42>`
-_LAUNCHERS = "|".join(v for k, v in framing.DECORATIONS.items() if k != "quote")
+_LAUNCHERS = "|".join(v for k, v in decorations.DECORATIONS.items() if k != "quote")
 _ANYWHERE = "|".join(
     (
         *_TRACEBACK,

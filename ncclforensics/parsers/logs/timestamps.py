@@ -3,7 +3,8 @@
 A stamp with a zone is exact. A stamp without one is read as UTC: only the order within
 one job matters, and its hosts share a zone. c10 and torch's Python logging print no
 year (`E602`, `W0602`), so such a stamp goes to a separate column, in the leap year
-1972, until `correlate` knows the year from other evidence.
+1972, until `correlate` knows the year from other evidence; one without a date goes to a
+third.
 """
 
 from __future__ import annotations
@@ -75,6 +76,14 @@ def yearless(month_day: pl.Expr, hms: pl.Expr, syslog: pl.Expr) -> pl.Expr:
         c10.str.to_datetime("%Y %m%d %H:%M:%S", time_unit="ns", strict=False),
         named.str.to_datetime("%Y %b %d %H:%M:%S", time_unit="ns", strict=False),
     ).dt.replace_time_zone("UTC")
+
+
+def dayless(column: str) -> pl.Expr:
+    """Parse stamps without a date, `09:22:31,120`, as TIME on the first day of 1970."""
+    stamp = pl.col(column).str.replace(",", ".", literal=True)
+    whole = pl.concat_str(pl.lit("1970-01-01 "), stamp)
+    parsed = whole.str.to_datetime("%F %H:%M:%S%.f", time_unit="ns", strict=False)
+    return parsed.dt.replace_time_zone("UTC")
 
 
 def _iso(stamp: pl.Expr) -> pl.Expr:
