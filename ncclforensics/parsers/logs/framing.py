@@ -114,8 +114,8 @@ LABELS = {
 }
 # how a program's own logging names the rank that writes: `[rank 3] `, `rank=3/8 `,
 # `[r3] `, `r3| `, `r3 it=5`, `rank 3: step 5`, `rank 3 step 5`, also behind a level,
-# `error: `, or the place that loguru prints, `trainer:fit:231 - `. Behind a number and
-# a colon, words follow: `rank 3: 812 ms` is of a table.
+# `error: `, the place that loguru prints, `trainer:fit:231 - `, or a host, `gpu01/r3: `.
+# Behind a number and a colon, words follow: `rank 3: 812 ms` is of a table.
 _BEFORE_TAG = (
     r"^(?:\d\d:\d\d:\d\d(?:[.,]\d{1,9})? )?"
     r"(?:(?:(?i:debug|info|warn|warning|error|critical)[: ] *)(?:[\w.]{1,80}: )?)?"
@@ -125,7 +125,7 @@ _TAGS = tuple(
     ascii_only(_BEFORE_TAG + tag)
     for tag in (
         r"(?:\[rank[ =]?|rank=)(\d{1,6})(?:/\d{1,6})?(?:[\] ,]|$)",
-        r"(?:rank |\[[rR]|[rR])(\d{1,6})(?:: |\] |\| )[A-Za-z_]",
+        r"(?:rank |\[[rR]|(?:[A-Za-z][\w.-]{0,80}\d/)?[rR])(\d{1,6})(?:: |\] |\| )[A-Za-z_]",
         r"[rR](\d{1,6}) [a-z_]{2,20}(?:=| \d)",
         r"rank (\d{1,6}) (?:step|iter(?:ation)?|epoch|batch|local|loss)[ =:]+\d",
     )
