@@ -113,8 +113,8 @@ LABELS = {
     "label_container": r'(?:^|[ ,])container="([^"]+)"',
 }
 # how a program's own logging names the rank that writes: `[rank 3] `, `rank=3/8 `,
-# `[r3] `, `r3| `, `r3 it=5`, `rank 3: step 5`, `rank 3 step 5`, also behind a level,
-# `error: `, the place that loguru prints, `trainer:fit:231 - `, or a host, `gpu01/r3: `.
+# `[r3] `, `r3| `, `r3 it=5`, `rank 3: step 5`, `rank 3 step 5`, also behind a host,
+# `gpu01/r3: `, a level, `error: `, or the place of loguru, `trainer:fit:231 - `.
 # Behind a number and a colon, words follow: `rank 3: 812 ms` is of a table.
 _BEFORE_TAG = (
     r"^(?:\d\d:\d\d:\d\d(?:[.,]\d{1,9})? )?"
@@ -125,7 +125,8 @@ _TAGS = tuple(
     ascii_only(_BEFORE_TAG + tag)
     for tag in (
         r"(?:\[rank[ =]?|rank=)(\d{1,6})(?:/\d{1,6})?(?:[\] ,]|$)",
-        r"(?:rank |\[[rR]|(?:[A-Za-z][\w.-]{0,80}\d/)?[rR])(\d{1,6})(?:: |\] |\| )[A-Za-z_]",
+        r"(?:rank |\[[rR]|(?:[A-Za-z][\w.-]{0,80}\d/)?[rR])(\d{1,6})"
+        r"(?:: |\] |\| )[A-Za-z_]",
         r"[rR](\d{1,6}) [a-z_]{2,20}(?:=| \d)",
         r"rank (\d{1,6}) (?:step|iter(?:ation)?|epoch|batch|local|loss)[ =:]+\d",
     )

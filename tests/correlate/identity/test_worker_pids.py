@@ -3,6 +3,7 @@
 import pytest
 
 from log_lines import timeout
+from ncclforensics.evidence import blocked_processes
 
 WORKER = "1795878179.96 worker {} pid {} ready\n"
 
@@ -58,6 +59,7 @@ def as_told(analyzed, form, **more):
         "17:31:59 rank {} (pid {}) ended with 1\n",
         "worker pid {1} global rank {0}\n",
         "14:02 pid={1} rank={0}\n",
+        "--- rank {}: /proc/{}/stack\n",
     ],
 )
 def test_a_line_with_one_rank_and_one_pid_tells_that_ranks_process(analyzed, form):
@@ -92,3 +94,13 @@ def test_what_the_kernel_killed_is_that_rank_on_the_only_host(analyzed, hosts, r
     files = {"run.log": LOST.format(0), "launch.log": started, **kernel}
     found = analyzed(files).ranked.verdict
     assert (found.slug, found.ranks) == ("host-oom", ranks)
+
+
+SHORT = "  PID STAT WCHAN              ELAPSED\n 4702 DNsl percpu_rwsem_wait  00:35\n"
+
+
+def test_a_list_without_commands_shows_who_waits_in_the_kernel(analyzed):
+    told = "".join(f"--- rank {rank}: /proc/{4700 + rank}/stack\n" for rank in range(3))
+    frames = analyzed({"run.log": LOST.format(0), "node.txt": SHORT + told}).frames
+    rows = blocked_processes.listed(frames).select("rank", "state", "name").rows()
+    assert rows == [(2, "D", None)]
