@@ -72,16 +72,15 @@ def written(lines: pl.DataFrame, text: pl.Expr) -> pl.DataFrame:
 def _told(lines: pl.DataFrame, text: pl.Expr) -> pl.DataFrame:
     """Return `row line file place rest`, and PARTS, of lines that begin with a tag."""
     part = text.str.extract_groups(TAG).struct
-    held = lines.with_row_index("row").select(
+    begun = lines.with_row_index("row").filter(text.str.contains(TAG))
+    held = begun.select(
         "row",
         "line",
         _file(),
         *(part.field(str(n + 1)).alias(name) for n, name in enumerate(PARTS)),
         text.str.replace(TAG, "").alias("rest"),
     )
-    known = held.drop_nulls("number").filter(
-        ~pl.col("word").is_in(_KNOWN).fill_null(False)
-    )
+    known = held.filter(~pl.col("word").is_in(_KNOWN).fill_null(False))
     inner, word, total = (pl.col(c).fill_null("") for c in ("inner", "word", "total"))
     place = pl.concat_str((inner != "").cast(pl.String), word, total, separator="/")
     return known.with_columns(

@@ -3,6 +3,7 @@
 import polars as pl
 import pytest
 
+from log_lines import timeout, xid
 from ncclforensics.parsers.logs import framing
 
 
@@ -105,3 +106,12 @@ def test_other_tags_are_of_no_rank(lines):
     of = dict(zip(lines, ranks(lines), strict=True))
     told = [rank for line, rank in of.items() if "rank" not in line]
     assert {*told} == {None}
+
+
+@pytest.mark.parametrize(("hosts", "known"), [(1, {0, 1, 2}), (2, {0})])
+def test_on_several_hosts_a_bare_number_is_no_rank_of_all(analyzed, hosts, known):
+    own = "\n".join(taken("[{}] step {} loss 2"))
+    files = {f"gpu000{n}.log": f"{own}\n{timeout(0)}" for n in range(1, hosts + 1)}
+    kernel = "".join(xid(31, host=f"gpu000{n}") for n in range(1, hosts + 1))
+    frames = analyzed({**files, "kern.log": kernel}).frames
+    assert {*frames["ranks"]["rank"]} == known
