@@ -14,6 +14,12 @@ from ncclforensics.model.tables import CITE
 
 CLAIMING = ("sources", "events", "exits", "ranks")
 PID_OF = "python.pid_of"
+PIDS = {
+    **dict.fromkeys(("told", "pid", "named", "its", "whose", "behind"), pl.Int64()),
+    "before": pl.String(),
+}
+# what stands before `rank` where it is not the one in the job
+OF_A_PART = r"(?i)\b(?:local|node|group|parallel|[dtpec]p|data|tensor|pipeline|expert)$"
 LEAST = 2  # processes of a job
 COMPLETE = ("nccl.init.complete", "nccl.init.start")
 
@@ -34,11 +40,15 @@ def claims(frames: Frames) -> pl.DataFrame:
     ]
     headed = process_stacks.headed(frames)
     if headed.height:
-        hosts = pl.concat([part["host"] for part in told]).drop_nulls().unique()
-        only = pl.lit(hosts[0] if len(hosts) == 1 else None, pl.String)
-        there = headed.with_columns(pl.coalesce("host", only).alias("host"))
-        told.append(tables.picked("ranks", there))
+        there = pl.coalesce("host", only_host(pl.concat(told))).alias("host")
+        told.append(tables.picked("ranks", headed.with_columns(there)))
     return pl.concat(told).unique(maintain_order=True)
+
+
+def only_host(told: pl.DataFrame) -> pl.Expr:
+    """Return the only host that claims name, as a literal; null if they name more."""
+    hosts = told["host"].drop_nulls().unique()
+    return pl.lit(hosts[0] if len(hosts) == 1 else None, pl.String)
 
 
 def _from_words(frames: Frames) -> pl.DataFrame:
@@ -52,20 +62,31 @@ def _from_words(frames: Frames) -> pl.DataFrame:
 def _from_pids(frames: Frames) -> pl.DataFrame:
     """Return rank claims from lines like `worker 1 pid 12431`, one process a number.
 
-    Only if the numbers are all from 0 on and no rank is known otherwise: the workers of
-    a data loader are numbered as well.
+    `started rank 1 pid 12431` names a rank. Workers are ranks only if their numbers are
+    all from 0 on and no rank is known otherwise: those of a data loader are numbered as
+    well.
     """
-    lines = frames.message(PID_OF)
+    lines = tables.with_nulls(frames.message(PID_OF), PIDS)
+    of_part = pl.col("before").str.contains(OF_A_PART).fill_null(False)
+    ranks = lines.filter(~of_part).with_columns(
+        pl.coalesce("named", "behind").alias("told"),
+        pl.coalesce("its", "whose").alias("pid"),
+    )
+    named = _one_each(ranks)
     known = any(frames[name]["rank"].count() for name in ("events", "sources"))
-    if known or not {"told", "pid"} <= set(lines.columns):
-        return tables.empty("ranks")
+    workers = _one_each(lines)
+    whole = workers["told"].max() == workers["told"].n_unique() - 1
+    if not named.is_empty() or known or not whole:
+        return tables.picked("ranks", named.with_columns(rank="told"))
+    return tables.picked("ranks", workers.with_columns(rank="told"))
+
+
+def _one_each(lines: pl.DataFrame) -> pl.DataFrame:
+    """Return the lines that tell `told` and `pid`, if they are of one process each."""
     told = lines.drop_nulls(["told", "pid"])
     pairs = told.select("told", "pid").unique()
     apart = pairs["told"].is_unique().all() and pairs["pid"].is_unique().all()
-    highest = pairs["told"].max()
-    if not apart or pairs.height < LEAST or highest != pairs.height - 1:
-        return tables.empty("ranks")
-    return tables.picked("ranks", told.with_columns(rank=pl.col("told")))
+    return told if apart and pairs.height >= LEAST else told.clear()
 
 
 def _from_inits(inits: pl.DataFrame) -> pl.DataFrame:

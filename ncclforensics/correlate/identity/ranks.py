@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from ncclforensics.correlate.exits import exit_records
+from ncclforensics.correlate.exits import exit_records, silent_child
 from ncclforensics.correlate.identity import (
     announced_files,
     group_ranks,
@@ -73,6 +73,7 @@ def identify(frames: Frames) -> Frames:
     # all rows read from one line belong to one rank
     spoken = ranked["events"].drop_nulls(["rank", "line"])
     ranked = _filled(ranked, _owners(spoken, ["source", "line"]), ["source", "line"])
+    ranked = _filled(ranked, silent_child.owners(ranked), ["source", "line"])
     resolved, notes = _resolved(claims)
     known = Frames({**ranked.tables, "ranks": resolved}, ranked.messages)
     tasks = exit_records.hosts_of_tasks(known)
@@ -83,7 +84,8 @@ def identify(frames: Frames) -> Frames:
     ranked = _filled(ranked, hosts, ["rank"], "host")
     # what a kernel or a list of processes says of a pid that has a host by now
     process = ["host", "pid"]
-    owners = resolved.select("rank", *process).drop_nulls()
+    there = pl.coalesce("host", rank_claims.only_host(claims))
+    owners = resolved.select("rank", there, "pid").drop_nulls()
     ranked = _filled(ranked, owners.unique(process, keep="none"), process)
     return Frames(
         {

@@ -1,4 +1,4 @@
-"""Prefixes that only a file's habit shows: stern's, a pid, a number, pdsh's host.
+"""Prefixes that only a file's habit shows: stern's, a pid, a tag, pdsh's host.
 
 Such words may also begin a sentence, or name a logger. They are a prefix in a file most
 of whose lines begin so, with few names; they are written as prefixes that `framing`
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from ncclforensics.parsers.logs import tag_habits
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
 from ncclforensics.parsers.logs.lines import ANSI, FILE
 
@@ -22,10 +23,6 @@ STERN = ascii_only(
 STERN_SPACES = r"^[a-z0-9][a-z0-9-]{0,62} " + STERN.removeprefix("^")
 # a launcher of the site's own may put `(4711) ` in front of each line of a process
 PID = ascii_only(r"^\((\d{1,7})\) ")
-# a program may put the number of its process in front, `15:16:25 [3] step 20`
-NUMBER = ascii_only(r"^((?:\d\d:\d\d:\d\d(?:[.,]\d{1,6})? )?)\[(\d{1,3})\] ")
-# NCCL puts the device there, behind a host name that people cut off
-_DEVICE = ascii_only(r"^\[\d{1,3}\] (?:NCCL |[\w/.]+\.(?:cu|cc|h):\d)")
 _SENTENCE = (
     r"^\S+ (?:has|was|did|had|failed|exited|lost|died|joined|left|not|with|and|ranks) "
 )
@@ -39,7 +36,8 @@ _TORCH_BEHIND = ascii_only(rf"^({_NAME}): \[rank\d{{1,9}}\]: ?")
 # how all these begin but pdsh's: they themselves take longer to prepare
 _MAY_BE = ascii_only(
     r"^(?:[a-z0-9][a-z0-9-]* )?[a-z0-9][a-z0-9-]*-[a-z0-9]+ [a-z][a-z0-9-]+ "
-    r"|^\(\d{1,7}\) |^(?:[\d:.,]+ )?\[\d{1,3}\] "
+    r"|^\(\d{1,7}\) "
+    r"|^(?:[\d:., T-]* |[A-Z][a-z]+ +\d+ [\d:.,]+ )?[\[(](?:[a-z]{2,12}[ =:_-])?\d"
 )
 FEWEST, MOST = 3, 2 / 3  # lines, and their share of a file, that make a habit
 
@@ -54,7 +52,7 @@ def rewritten(lines: pl.DataFrame) -> pl.DataFrame:
     for stern in (STERN_SPACES, STERN):
         lines = _written_as(lines, stern, 2, "[pod/$1/$2] ", colourless, ~sentence)
     lines = _written_as(lines, PID, 1, "(pid=$1) ", colourless, pl.lit(True))
-    lines = _numbered(lines, colourless)
+    lines = tag_habits.written(lines, colourless)
     behind = lines.filter(torch)["raw"]
     if behind.is_empty():
         return lines
@@ -65,31 +63,6 @@ def rewritten(lines: pl.DataFrame) -> pl.DataFrame:
     bare = pl.when(known).then(raw)
     # torch's own prefix behind each is proof enough that the names are of hosts
     return _written_as(lines, PDSH, 1, "[host/$1] ", bare, known, most_names=1)
-
-
-def _numbered(lines: pl.DataFrame, text: pl.Expr) -> pl.DataFrame:
-    """Write `[3] ` as torchrun's prefix of a local rank, in files of several processes.
-
-    Their numbers are all from 0 on, and each begins several lines.
-    """
-    file, number = pl.col("line") // FILE, text.str.extract(NUMBER, 2).cast(pl.Int64)
-    told = lines.select(file.alias("file"), number.alias("number")).drop_nulls()
-    if told.is_empty():
-        return lines
-    many = told.group_by("file", "number").len()
-    of = many.group_by("file").agg("number", pl.col("len").min())
-    highest = pl.col("number").list.max()
-    whole = (highest > 0) & (pl.col("number").list.len() == highest + 1)
-    of = of.filter(whole & (pl.col("len") >= FEWEST))
-    devices = lines.filter(text.str.contains(_DEVICE)).select(file.alias("file"))
-    known = of.join(devices, on="file", how="anti")["file"]
-    written = text.str.replace(NUMBER, "[local$2]:$1")
-    return lines.with_columns(
-        pl.when(file.is_in(known.implode()) & number.is_not_null())
-        .then(written)
-        .otherwise(pl.col("raw"))
-        .alias("raw")
-    )
 
 
 def _written_as(

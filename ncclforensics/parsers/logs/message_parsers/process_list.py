@@ -5,7 +5,7 @@
 
 Only processes that cannot go on are read: those in state D wait for a device or a
 server, and no signal reaches them; those in state T were stopped by one. The columns
-may come in any order; the command is the last one.
+may come in any order; the command, if it is there, is the last one.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ COLUMNS = (
 KINDS = {"below": "int"}
 _PID = re.compile(r"[0-9]{1,10}$")
 _STATES = ("STAT", "S")
+COMMANDS = ("COMMAND", "CMD")
 STANDS = ("D", "T")
 
 
 def parse(text: str) -> list[dict[str, object]]:
     """Return a row `pid state name file_system waits_at` per process in state D or T.
 
-    `file_system` is null if the function is of none. `below` is its distance in lines
+    `file_system` is null if the function is of none, `name` without a command. `below` is its distance in lines
     from the column names, and `process_line` the line as printed.
     """
     lines = capped(text).splitlines()
@@ -47,7 +48,7 @@ def parse(text: str) -> list[dict[str, object]]:
                 {
                     "pid": int(told["PID"]),
                     "state": told[state][0],
-                    "name": values[-1],
+                    "name": values[-1] if names[-1] in COMMANDS else None,
                     "file_system": file_system(told["WCHAN"]),
                     "waits_at": told["WCHAN"],
                     "below": below,
