@@ -29,8 +29,9 @@ STANDS = ("D", "T")
 def parse(text: str) -> list[dict[str, object]]:
     """Return a row `pid state name file_system waits_at` per process in state D or T.
 
-    `file_system` is null if the function is of none, `name` without a command. `below` is its distance in lines
-    from the column names, and `process_line` the line as printed.
+    `file_system` is null if the function is of none, `name` without a command. `below`
+    is the distance in lines from the column names, and `process_line` the line as
+    printed.
     """
     lines = capped(text).splitlines()
     names = lines[0].split() if lines else []
