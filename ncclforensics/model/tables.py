@@ -32,6 +32,7 @@ ABORTS_RETIRE = ("nccl", "ncclx", "rccl", "rcclx", "mccl", "hccl", "xccl")
 # no number
 NCCL_P2P = ("Send", "Recv", "PutSignal", "Signal", "WaitSignal")
 
+YEARLESS = 1972  # the year of times whose year is unknown: a leap year
 TIME = pl.Datetime("ns", "UTC")
 TEXT = pl.String()
 CITE: Schema = {"source": pl.String(), "line": pl.Int64()}

@@ -18,6 +18,7 @@ from ncclforensics.correlate.traces import communicators
 from ncclforensics.correlate.traces.call_summary import outline
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
+from ncclforensics.model.tables import YEARLESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,18 +34,17 @@ FEWEST = 3  # shared events needed to judge a host's clock
 def with_year(frames: Frames) -> Frames:
     """Return frames with `t` filled from `yearless`, in UTC if known, on one clock.
 
-    Unchanged if the evidence has no full date or spans more than two years.
+    If the evidence has no full date, the year remains YEARLESS: such times can be
+    compared, and are not told. Unchanged if it spans more than two years.
     """
     first, last = _dated(frames)
-    if first is None or last is None:
-        return frames
-    years = range(first.year, last.year + 1)
+    years = range(first.year, last.year + 1) if first and last else [YEARLESS]
     if len(years) > 2:
         return frames
     stamp = pl.col("yearless")
-    away = [_away(_in_year(stamp, year), first, last) for year in years]
     chosen = _in_year(stamp, years[0])
-    if len(years) > 1:
+    if first and last and len(years) > 1:
+        away = [_away(_in_year(stamp, year), first, last) for year in years]
         chosen = (
             pl.when(away[0] <= away[1])
             .then(chosen)

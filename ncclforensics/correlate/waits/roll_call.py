@@ -99,7 +99,8 @@ def call(frames: Frames) -> Roll:
     victims = victims.filter(pl.col("message").str.contains(r"^(?:c10d|nccl)\."))
     # who says something else and lost its peers came to the call too late
     working = last_words.at_work(frames, own)
-    elsewhere = _elsewhere(frames, timed_out)
+    # who logged work in the wait of the others lost its peers when it came at last
+    elsewhere = _elsewhere(frames, timed_out) - working
     odd = (last_words.odd(frames) | working) - timed_out - elsewhere
     barriers = _current(frames, frames.message(monitored_barriers.FAILED))
     # they lost their peers when these had given up

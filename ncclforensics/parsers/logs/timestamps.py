@@ -13,10 +13,9 @@ from functools import cache
 
 import polars as pl
 
-from ncclforensics.model.tables import TIME
+from ncclforensics.model.tables import TIME, YEARLESS
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
 
-YEARLESS = 1972  # a leap year, so that 29 February fits
 # no two zones are nearer, so a shorter delay is none of zones; a shipper may print
 # whole seconds
 LONGEST_DELAY, COARSE = pl.duration(minutes=15), pl.duration(seconds=-1)
