@@ -148,7 +148,8 @@ def _with_fed(frames: Frames) -> Frames:
 
 def _dated(frames: Frames) -> tuple[datetime | None, datetime | None]:
     """Return the earliest and the latest full date in the evidence."""
-    t = pl.concat([frames["events"]["t"], outline(frames)["t"]])
+    told = frames["events"]["t"], frames["exits"]["t"], outline(frames)["t"]
+    t = pl.concat(told)
     return t.min(), t.max()  # type: ignore[return-value]
 
 

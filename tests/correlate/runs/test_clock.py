@@ -8,6 +8,7 @@ import pytest
 from ncclforensics.correlate.runs import clock
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
+from ncclforensics.report.rfc3339 import rfc3339
 
 SECOND = 1_000_000_000
 
@@ -57,9 +58,19 @@ def test_around_new_year_the_nearer_year_counts():
     ]
 
 
-def test_without_a_full_date_the_year_stays_unknown():
-    told = Frames({"events": events(yearless("03-01 10:00:05"))})
-    assert times(clock.with_year(told)) == [None]
+def test_without_a_full_date_times_can_be_compared_and_are_not_told():
+    told = Frames(
+        {"events": events(yearless("03-01 10:00:05"), yearless("03-01 10:00:07"))}
+    )
+    first, second = clock.with_year(told)["events"]["t"].dt.epoch("ns")
+    assert second - first == 2 * SECOND
+    assert rfc3339(first) is None
+
+
+def test_the_exits_of_a_table_tell_the_year_of_the_lines_above_it():
+    exits = tables.rows("exits", [{"t": at("2026-03-01 10:00:09"), "code": -11}])
+    told = Frames({"events": events(yearless("03-01 10:00:05")), "exits": exits})
+    assert times(clock.with_year(told)) == ["2026-03-01 10:00:05"]
 
 
 def test_years_that_lie_far_apart_tell_nothing():
