@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.model.columns import same
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -34,7 +36,6 @@ NCCL_P2P = ("Send", "Recv", "PutSignal", "Signal", "WaitSignal")
 
 YEARLESS = 1972  # the year of times whose year is unknown: a leap year
 TIME = pl.Datetime("ns", "UTC")
-TEXT = pl.String()
 CITE: Schema = {"source": pl.String(), "line": pl.Int64()}
 
 # Who wrote something, as far as the line, its prefixes and its path identify it. `task`
@@ -351,16 +352,6 @@ def with_nulls(frame: pl.DataFrame, types: Mapping[str, pl.DataType]) -> pl.Data
     """
     missing = (column for column in types if column not in frame.columns)
     return frame.with_columns(pl.lit(None, types[c]).alias(c) for c in missing)
-
-
-@cache
-def _value(name: str, value: object, dtype: pl.DataType) -> pl.Series:
-    return pl.Series(name, [value], dtype=dtype)
-
-
-def same(name: str, value: object, height: int, dtype: pl.DataType = TEXT) -> pl.Series:
-    """Return a column of one value; as a literal of an expression it takes longer."""
-    return _value(name, value, dtype).new_from_index(0, height)
 
 
 @cache

@@ -28,12 +28,12 @@ def objections(head: bytes, who: Mapping[str, int | str]) -> dict[str, str]:
     if not who.keys() & {"rank", "host"}:
         return against
     if "rank" in who:
-        ranks, locals_, pids = (_numbers(form, head) for form in (_RANK, _LOCAL, _NCCL))
+        ranks, locals_ = (_numbers(form, head) for form in (_RANK, _LOCAL))
         if others := ranks - {who["rank"]}:
             against["rank"] = f"its lines are those of rank {_few(others)}"
         elif len(locals_) > 1:
             against["rank"] = f"its lines are those of local ranks {_few(locals_)}"
-        elif len(pids) > 1 and not ranks:
+        elif not ranks and len(pids := _numbers(_NCCL, head)) > 1:
             against["rank"] = f"its lines come from several processes: {_few(pids)}"
     if "host" in who:
         hosts = {_short(host) for host in _hosts(head)}

@@ -176,7 +176,7 @@ def _ends(case: Case) -> list[End]:
         out = leaves.get(number, set())
         here = tuple(sorted(ranks.get(number, ())))
         own = tuple(sorted(calls.get(number, ())))
-        last = _sinks(number, leaves)
+        last = _sinks(number, leaves) if len(here) > 1 else set()
         if len(here) > 1 and last <= unseen_of.keys():
             unseen = tuple(sorted(unseen_of[n] for n in last))
             found.append(End("circle", here, own, unseen=unseen))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.model import tables
+from ncclforensics.model.columns import same
 from ncclforensics.model.frames import Frames
 from ncclforensics.model.notes import Note
 from ncclforensics.model.tables import CITE, SCHEMAS
@@ -245,15 +246,15 @@ def _event(frame: pl.DataFrame, message: Message) -> pl.DataFrame:
     """
     events = SCHEMAS["events"]
     captures = [c for c in frame.columns if c not in events and c not in FRAMING]
-    role = tables.same("role", message.role, frame.height)
+    role = same("role", message.role, frame.height)
     if frame["level"].null_count() < frame.height:
         probe = (frame["header"] == "nccl") & (frame["level"] == "INFO")
-        neutral = tables.same("role", "neutral", frame.height)
+        neutral = same("role", "neutral", frame.height)
         role = neutral.zip_with(probe.fill_null(False), role)
     own = {
-        "message": tables.same("message", message.id, frame.height),
+        "message": same("message", message.id, frame.height),
         "role": role,
-        "source": tables.same("source", None, frame.height),
+        "source": same("source", None, frame.height),
     }
     ordered = (*(c for c in events if c not in CITE), *captures, *CITE)
     return pl.DataFrame([own[c] if c in own else frame[c] for c in ordered])

@@ -20,6 +20,7 @@ import polars as pl
 
 from ncclforensics.model.errors import UsageError
 from ncclforensics.model.plans import collected
+from ncclforensics.parsers.logs import kept_toml
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
 from ncclforensics.parsers.logs.needles import finder
 
@@ -103,11 +104,13 @@ def load(folder: Path | None = None) -> tuple[Message, ...]:
 
     Raises UsageError if a file is malformed or the folder has none.
     """
-    folder = folder or grammar_folder()
+    shipped, folder = folder is None, folder or grammar_folder()
     files = sorted(folder.glob("*.toml"))
     if not files:
         raise UsageError(f"no grammar is in {folder}: is the package whole?")
-    return tuple(message for file in files for message in load_file(file))
+    told = kept_toml.contents(files, _parsed) if shipped else map(_parsed, files)
+    both = zip(files, told, strict=True)
+    return tuple(message for file, some in both for message in _messages(some, file))
 
 
 @cache
@@ -146,10 +149,17 @@ def tag(text: pl.Expr, messages: Iterable[Message]) -> tuple[pl.Expr, pl.Expr]:
 
 def load_file(file: Path) -> tuple[Message, ...]:
     """Load the messages of one file; raises UsageError if it is malformed."""
+    return _messages(_parsed(file), file)
+
+
+def _parsed(file: Path) -> dict[str, Any]:
     try:
-        content = tomllib.loads(file.read_text("utf-8"))
+        return tomllib.loads(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{file.name}: {error}") from error
+
+
+def _messages(content: dict[str, Any], file: Path) -> tuple[Message, ...]:
     program = content.get("program", {}).get("name", file.stem)
     return tuple(_message(table, program, file) for table in content.get("message", ()))
 

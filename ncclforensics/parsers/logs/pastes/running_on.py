@@ -29,7 +29,8 @@ _BEGINS = ascii_only(rf" +({_RECORD})")
 # what each of them holds: they themselves take ten times as long to prepare
 _HOLDS = ascii_only(
     r"NCCL [A-Z]{4}|\[[IWEF](?:\d| )|\b[DIWEC]\d{4} |torch\.|\[rank\d"
-    r"|\[[a-z]+\d{1,6}\]:|\]<std|\[pod/| pid=\d|slurmstepd: |srun: |Traceback |\d{4}-\d\d-\d\d[T ]"
+    r"|\[[a-z]+\d{1,6}\]:|\]<std|\[pod/| pid=\d|slurmstepd: |srun: |Traceback "
+    r"|\d{4}-\d\d-\d\d[T ]"
     r"|During handling|The above|Exception raised|frame #\d|={8}|-{8}|terminate called"
     r"|what\(\)|Last error: "
 )
