@@ -164,6 +164,16 @@ def test_entities_quotes_and_blanks_of_a_page_are_plain_text():
     assert restored(page) == ['<module> &"x"', '"gpu0" is', "it's"]
 
 
+def test_entities_by_number_are_plain_text_as_well():
+    page = ["group&#40;default_pg&#x29;&nbsp;&lsqb;Rank 1&rsqb;", "R&D; &x;"]
+    assert restored(page) == ["group(default_pg) [Rank 1]", "R&D; &x;"]
+
+
+def test_what_only_looks_like_an_entity_stays():
+    code = ["if (a &b; c)", "http://x/?a=1&amp;b=2", "&copy; &#10;"]
+    assert restored(code) == code
+
+
 def test_lines_of_a_chat_are_left_out():
     said = ["[10:41 AM] Jane Doe", *LOG[:3], "Jane Doe  10:42 AM", *LOG[3:]]
     assert restored(said) == LOG
