@@ -86,9 +86,7 @@ def test_what_ray_tells_below_a_dead_actor_is_read_without_its_name(analyzed):
 
 
 def test_where_nothing_else_is_known_the_first_failing_line_is_quoted(analyzed):
-    inside = (
-        '  File "/opt/torch/distributed/distributed_c10d.py", line 3715, in all_reduce\n'
-    )
+    inside = '  File "/opt/torch/distributed/distributed_c10d.py", line 3715, in all_reduce\n'
     log = traceback(2, "RuntimeError: the transport is shut").replace(
         "[rank2]: RuntimeError", f"[rank2]: {inside}[rank2]: RuntimeError"
     )

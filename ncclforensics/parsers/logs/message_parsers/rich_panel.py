@@ -50,9 +50,10 @@ def plain(lines: Sequence[str]) -> Iterator[str]:
             yield ""
         elif found := _PLACE.match(place + inside.rstrip()):
             place = ""
-            yield f'  File "{found["file"]}", line {found["line"]}, in ' + found[
-                "function"
-            ].strip()
+            yield (
+                f'  File "{found["file"]}", line {found["line"]}, in '
+                + found["function"].strip()
+            )
         else:
             # only a word that is too long is broken at the very edge
             place += inside if inside.rstrip() == inside else inside.rstrip() + " "

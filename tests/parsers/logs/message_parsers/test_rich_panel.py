@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 from rich.traceback import Traceback
 
-from ncclforensics.parsers.logs.message_parsers import rich_panel, traceback
 from log_lines import traceback as python_traceback
+from ncclforensics.parsers.logs.message_parsers import rich_panel, traceback
 
 CODE = """\
 def all_reduce(tensor):
