@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import re
 import textwrap
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -25,12 +26,18 @@ MAIL = 76  # columns to which a mail program wraps what is quoted
 HANG = 11  # columns of what stands left of a message
 EACH = 6  # lines between two times of a chat
 CAPTURED = ".txt"  # what a person wrote to a file, not a process
+ELIDED = "..."  # stands for what somebody left out
 LAUNCHER = "x7k2q"  # whose log is of all ranks
 
 # `E1120 21:20:41.71` of glog, and ISO 8601
 _STAMP = re.compile(
     r"(?:\b[DIWECF](?P<month>\d\d)(?P<day>\d\d)|(?P<date>\d{4}-\d\d-\d\d))[ T]"
     r"(?P<clock>\d\d:\d\d:\d\d)"
+)
+# how long a process waited before it wrote a line
+_WAITED = re.compile(
+    r"Timed out waiting (?P<ms>\d+) ?ms|ran for (?P<ran>\d+) milliseconds"
+    r"|timed out after (?P<s>\d+) ?s"
 )
 YEAR, START = 2026, "2026-11-20T10:00:00Z"
 # what a person takes for a line worth quoting
@@ -174,8 +181,8 @@ def condensed(lines: Lines, _: Place) -> Lines:
     for line in lines:
         if _KEY.search(line):
             parts.append(line)
-        elif parts and parts[-1] != "...":
-            parts.append("...")
+        elif parts and parts[-1] != ELIDED:
+            parts.append(ELIDED)
     return parts or lines[-3:]
 
 
@@ -184,16 +191,34 @@ def timed(lines: Lines) -> Iterator[tuple[str, str]]:
 
     That is not before what stands above it. A line without a time of its own, as of a
     traceback, was written when the next line was at the latest: what a rank raises
-    after a wait is not as old as what it logged before.
+    after a wait is not as old as what it logged before, and a pipe's buffer is passed
+    on when it is full. Below the last time it is later by the longest wait told there.
     """
     stamps = [_moment(found) if found else "" for found in map(_STAMP.search, lines)]
     latest = list(accumulate(stamps, max))
-    after = latest[-1] if latest and latest[-1] else START
+    last = latest[-1] if latest and latest[-1] else START
+    end = max((n for n, stamp in enumerate(stamps) if stamp), default=-1)
+    waits = [_waited(line) for line in lines[end + 1 :]]
+    after = _later(last, max(waits, default=0.0))
     written = []
     for own, now in zip(reversed(stamps), reversed(latest), strict=True):
         after = now if own else after
         written.append(after)
     yield from zip(reversed(written), lines, strict=True)
+
+
+def _waited(line: str) -> float:
+    """Return the seconds that a line says its process waited, 0 if it says nothing."""
+    found = _WAITED.search(line)
+    if not found:
+        return 0.0
+    return float(found["s"] or int(found["ms"] or found["ran"]) / 1000)
+
+
+def _later(moment: str, seconds: float) -> str:
+    """Return a time that is later by whole seconds, at least so many."""
+    at = datetime.fromisoformat(moment) + timedelta(seconds=math.ceil(seconds))
+    return at.isoformat().replace("+00:00", "Z")
 
 
 def _moment(found: re.Match[str]) -> str:
