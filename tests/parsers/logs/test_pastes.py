@@ -191,6 +191,56 @@ def test_a_traceback_ends_where_it_does_in_the_file(analyzed):
     assert raised["line"].to_list() == [begins]
 
 
+STACKS = {
+    "faulthandler": [
+        "2026-11-20 10:00:00 step 7",
+        "Timeout (0:10:00)!",
+        "Thread 0x00007fb7da026b80 (most recent call first):",
+        '  File "/opt/torch/distributed/distributed_c10d.py", line 2810 in all_reduce',
+        '  File "/job/train.py", line 26 in save_checkpoint',
+        '  File "/job/train.py", line 40 in <module>',
+    ],
+    "py-spy": [
+        "Process 41013: python train.py",
+        "Python v3.11.9 (/usr/bin/python3.11)",
+        'Thread 41013 (idle): "MainThread"',
+        "    wait (torch/distributed/distributed_c10d.py:555)",
+        "    all_reduce (torch/distributed/distributed_c10d.py:2810)",
+        "    <module> (train.py:133)",
+    ],
+    "without words": [
+        "Traceback (most recent call last):",
+        '  File "/opt/bin/torchrun", line 8, in <module>',
+        "    sys.exit(main())",
+        '  File "/opt/torch/distributed/elastic/agent/server/api.py", line 9, in f',
+        "    raise RendezvousTimeoutError",
+        '  File "/opt/torch/distributed/elastic/rendezvous/dynamic.py", line 9, in g',
+        "    raise RendezvousTimeoutError",
+        "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
+    ],
+    "launchers": [
+        *("INFO:root:wait for available slots: 4", "[0]<stdout>:step 0 loss 1.0"),
+        *("[default2]:[rank2]: Traceback (most recent call last):",),
+        '[default2]:[rank2]:   File "/job/train.py", line 9, in step',
+        "[default2]:[rank2]:     loss.backward()",
+        "[default2]:[rank2]: RuntimeError: Timed out waiting 7000ms for recv operation",
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", STACKS)
+def test_stacks_and_tracebacks_in_one_line_are_lines(kind):
+    told = " ".join(line.strip() for line in STACKS[kind])
+    found = restored([told])
+    assert [line.split() for line in found] == [line.split() for line in STACKS[kind]]
+
+
+def test_a_traceback_that_a_program_quotes_in_a_string_stays_one_line():
+    frames = "".join(f'\\n  File "/job/a.py", line {n}, in f{n}' for n in range(9))
+    log = [f"2026-11-20 10:00:00 ERROR the task failed: 'Traceback{frames}'"]
+    assert restored(log) == log
+
+
 def test_records_in_one_line_are_lines():
     found = restored([" ".join(LOG)])
     assert next(line.strip() for line in found if "[rank0]" in line).endswith("last):")

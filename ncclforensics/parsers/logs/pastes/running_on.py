@@ -15,7 +15,7 @@ from ncclforensics.parsers.logs.ascii_regex import ascii_only
 LONG = 200  # characters; three beginnings of records are longer
 SEVERAL = 3  # beginnings inside one line
 _PREFIX = (
-    r"\[rank\d{1,9}\]: |\[[a-z]+\d{1,6}\]:|\[1,\d{1,9}\]<std(?:out|err)>: ?|\[pod/"
+    r"\[rank\d{1,9}\]: |\[[a-z]+\d{1,6}\]:|\[(?:1,)?\d{1,9}\]<std(?:out|err)>: ?|\[pod/"
     r"|\(\w+ pid=\d+[^)\n]{0,60}\) |slurmstepd: |srun: "
 )
 _RECORD = (
@@ -24,9 +24,22 @@ _RECORD = (
     r"|The above exception was|Exception raised from |frame #\d+: |={8,}|-{8,}"
     r"|terminate called after |what\(\): |Last error: "
 )
+# what begins a stack, and a line of Python's logging or of the kernel
+_STACK = (
+    r"(?:Current thread|Thread) 0x[0-9a-f]{4,16} (?:\[[^\]\n]{0,40}\] )?\(most recent"
+    r"|Timeout \(\d{1,3}:\d\d:\d\d\)!|Process \d{1,10}: |Thread \d{1,20} \([a-z]"
+    r"|Thread \d{1,6} \((?:Thread|LWP)|#\d{1,3} +(?:0x[0-9a-f]+ in )?\S{1,300} \("
+    r"|<no Python frame>|={3} [Rr]ank \d{1,6}\b|Process \d{1,10} exit with status|Python v\d"
+    r"|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]{1,80}:|\[ {0,6}\d{1,8}\.\d{6}\] "
+)
 _JSON = r"^\s*[\[{]\s*[\"{]"
-_BEGINS = ascii_only(rf" +({_RECORD})")
+_ESCAPED = r'\\n {2,}File \\?"'  # a traceback in a string, whose newlines are spelt
+_BEGINS = ascii_only(rf" +({_RECORD}|{_STACK})")
 _FRAME = ascii_only(r' +(File "[^"\n]{1,500}", line \d{1,7}, in \S{1,200}) ')
+# faulthandler's frames have no code below them
+_BARE_FRAME = ascii_only(r' +(File "[^"\n]{1,500}", line \d{1,7} in \S{1,200})')
+_OF_PYSPY = ascii_only(r" +([\w<>.:]{1,200} \([\w./<>+-]{1,500}\.py:\d{1,7}\))")
+_FRAMES = (_FRAME, _BARE_FRAME, _OF_PYSPY)
 _CAUSE = ascii_only(
     r" +((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt): )"
 )
@@ -36,16 +49,28 @@ _ENTRY = r"(?m) +(\[\d{1,5}\]:)$"
 _RULE = r"(?m)^(-{8,}|={8,}) +"
 # NCCL's last error stands on a line of its own
 _LAST = r"(?m)^(Last error:) +"
-# a launcher's prefix from which the exception behind it was split
-_BARE = ascii_only(rf"(?m)^((?:{_PREFIX.replace(': ', ':')})) *\n")
+# what was raised without words, behind the code that raised it
+_WORDLESS = ascii_only(
+    r"(?m)^( {4}\S.*?) +((?:[A-Za-z_]\w*\.)*[A-Z]\w*"
+    r"(?:Error|Exception|Exit|Interrupt):?) *$"
+)
+_MARKED = r"(?m)^( {4}\S.*?) +([~^]+)$"  # carets below the code that they mark
+# launchers' prefixes from which the exception behind them was split
+_BARE = ascii_only(rf"(?m)^((?:{_PREFIX.replace(': ', ':')}){{1,3}}) *\n")
 
 
 def may_be() -> pl.Expr:
     """Whether any line is that long, no JSON, and holds so many beginnings."""
     raw = pl.col("raw")
     long = raw.filter(raw.str.len_bytes() > LONG)
-    told = long.filter(~long.str.contains(_JSON))
-    return (told.str.count_matches(_BEGINS) >= SEVERAL).any()
+    told = long.filter(~long.str.contains(f"{_JSON}|{_ESCAPED}"))
+    return (_begun(told) >= SEVERAL).any()
+
+
+def _begun(raw: pl.Expr) -> pl.Expr:
+    """Return how many records, stacks and frames begin inside each line."""
+    each = (raw.str.count_matches(form) for form in (_BEGINS, *_FRAMES))
+    return pl.sum_horizontal(each)
 
 
 def found(lines: pl.DataFrame) -> str | None:
@@ -56,16 +81,21 @@ def found(lines: pl.DataFrame) -> str | None:
 def undone(lines: pl.DataFrame, how: str) -> pl.DataFrame:
     """Split the lines; all parts keep the number of their line."""
     raw = pl.col("raw")
-    runs_on = (raw.str.len_bytes() > LONG) & (raw.str.count_matches(how) >= SEVERAL)
+    runs_on = (raw.str.len_bytes() > LONG) & (_begun(raw) >= SEVERAL)
+    runs_on &= ~raw.str.contains(_ESCAPED)
     split = (
         raw.str.replace_all(how, "\n$1")
         .str.replace_all(_FRAME, "\n  $1\n    ")
+        .str.replace_all(_BARE_FRAME, "\n  $1")
+        .str.replace_all(_OF_PYSPY, "\n    $1")
         .str.replace_all(_CAUSE, "\n$1")
         .str.replace_all(_BARE, "$1 ")
         .str.replace_all(_FIELD, "\n  $1")
         .str.replace_all(_ENTRY, "\n$1")
         .str.replace_all(_RULE, "$1\n")
         .str.replace_all(_LAST, "$1\n")
+        .str.replace_all(_WORDLESS, "$1\n$2")
+        .str.replace_all(_MARKED, "$1\n    $2")
         .str.split("\n")
     )
     return lines.with_columns(
