@@ -213,7 +213,7 @@ STACKS = {
         '  File "/opt/bin/torchrun", line 8, in <module>',
         "    sys.exit(main())",
         '  File "/opt/torch/distributed/elastic/agent/server/api.py", line 9, in f',
-        "    raise RendezvousTimeoutError",
+        "    result = agent.run()",
         '  File "/opt/torch/distributed/elastic/rendezvous/dynamic.py", line 9, in g',
         "    raise RendezvousTimeoutError",
         "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",

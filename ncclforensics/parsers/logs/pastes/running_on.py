@@ -1,7 +1,7 @@
 """Several records in one line: the newlines were lost in a field of a ticket.
 
 The lines are split again where a launcher's prefix, a header, a frame of a traceback or
-its exception begins. Text counts as run on if its lines are far longer than a program
+its exception begins, and counted as they are then. Text counts as run on if its lines are far longer than a program
 writes and hold several such beginnings each. JSON is left alone.
 """
 
@@ -13,6 +13,7 @@ from ncclforensics.parsers.logs import headers
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
 
 LONG = 200  # characters; three beginnings of records are longer
+SHORT = 100  # of a line that itself begins with one: a table has times in its columns
 SEVERAL = 3  # beginnings inside one line
 _PREFIX = (
     r"\[rank\d{1,9}\]: |\[[a-z]+\d{1,6}\]:|\[(?:1,)?\d{1,9}\]<std(?:out|err)>: ?|\[pod/"
@@ -35,6 +36,7 @@ _STACK = (
 _JSON = r"^\s*[\[{]\s*[\"{]"
 _ESCAPED = r'\\n {2,}File \\?"'  # a traceback in a string, whose newlines are spelt
 _BEGINS = ascii_only(rf" +({_RECORD}|{_STACK})")
+_STARTS = ascii_only(rf"^(?:{_RECORD}|{_STACK})")
 _FRAME = ascii_only(r' +(File "[^"\n]{1,500}", line \d{1,7}, in \S{1,200}) ')
 # faulthandler's frames have no code below them
 _BARE_FRAME = ascii_only(r' +(File "[^"\n]{1,500}", line \d{1,7} in \S{1,200})')
@@ -61,10 +63,14 @@ _BARE = ascii_only(rf"(?m)^((?:{_PREFIX.replace(': ', ':')}){{1,3}}) *\n")
 
 def may_be() -> pl.Expr:
     """Whether any line is that long, no JSON, and holds so many beginnings."""
-    raw = pl.col("raw")
-    long = raw.filter(raw.str.len_bytes() > LONG)
+    long = pl.col("raw").filter(_is_long(pl.col("raw")))
     told = long.filter(~long.str.contains(f"{_JSON}|{_ESCAPED}"))
     return (_begun(told) >= SEVERAL).any()
+
+
+def _is_long(raw: pl.Expr) -> pl.Expr:
+    size = raw.str.len_bytes()
+    return (size > LONG) | ((size > SHORT) & raw.str.contains(_STARTS))
 
 
 def _begun(raw: pl.Expr) -> pl.Expr:
@@ -79,9 +85,9 @@ def found(lines: pl.DataFrame) -> str | None:
 
 
 def undone(lines: pl.DataFrame, how: str) -> pl.DataFrame:
-    """Split the lines; all parts keep the number of their line."""
+    """Split the lines, and number them anew: what stands above what must be known."""
     raw = pl.col("raw")
-    runs_on = (raw.str.len_bytes() > LONG) & (_begun(raw) >= SEVERAL)
+    runs_on = _is_long(raw) & (_begun(raw) >= SEVERAL)
     runs_on &= ~raw.str.contains(_ESCAPED)
     split = (
         raw.str.replace_all(how, "\n$1")
@@ -98,11 +104,14 @@ def undone(lines: pl.DataFrame, how: str) -> pl.DataFrame:
         .str.replace_all(_MARKED, "$1\n    $2")
         .str.split("\n")
     )
-    return lines.with_columns(
+    apart = lines.with_columns(
         pl.when(runs_on).then(split).otherwise(pl.concat_list(raw))
     ).explode("raw")
+    return apart.with_columns(
+        pl.int_range(1, pl.len() + 1, dtype=pl.Int64).alias("line")
+    )
 
 
 def says(how: str) -> str:
     """Say what was split."""
-    return "records that stand in one line are read as lines of their own"
+    return "records that stand in one line are read, and counted, as lines of their own"
