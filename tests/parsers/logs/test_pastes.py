@@ -241,6 +241,44 @@ def test_a_traceback_that_a_program_quotes_in_a_string_stays_one_line():
     assert restored(log) == log
 
 
+def test_the_rest_of_a_line_that_holds_words_of_a_message_is_joined():
+    """As these words alone are no message that would be hidden."""
+    failed = "NCCL WARN Cuda failure 'system not yet initialized'"
+    log = [
+        f"gpu0002:31377:31377 [0] misc/cudawrap.cc:190 {failed}",
+        f"gpu0002:31377:31377 [32767] init.cc:1701 {failed}",
+    ]
+    assert restored(cut(60, log)) == log
+
+
+def test_a_stack_below_a_heading_of_full_width_is_no_rest_of_it():
+    log = [
+        "=== Rank 0: http://gpu0001:38947/handler/dump_traceback? ===",
+        "Current thread 0x00007f42967fc6c0 (most recent call first):",
+        "  <no Python frame>",
+        "Thread 0x00007f42bd43cb80 (most recent call first):",
+        *(
+            f'  File "/opt/torch/a/long/path/to/the/file_{n}.py", line {n} in f{n}'
+            for n in range(3)
+        ),
+    ]
+    assert restored(cut(60, log)) == log
+
+
+def test_an_exception_without_words_is_no_rest_of_the_code_above():
+    log = [
+        "Traceback (most recent call last):",
+        *(f'  File "/opt/torch/launch_{n}.py", line {n}, in call' for n in range(3)),
+        "    raise RendezvousTimeoutError",
+        "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
+        *(
+            f"2026-11-20 10:00:0{n},000 and this is a long line of what it printed: it ends"
+            for n in range(3)
+        ),
+    ]
+    assert restored(spoiling.wrapped(74, log, None)) == log
+
+
 def test_records_in_one_line_are_lines():
     found = restored([" ".join(LOG)])
     assert next(line.strip() for line in found if "[rank0]" in line).endswith("last):")

@@ -1,8 +1,9 @@
 """Several records in one line: the newlines were lost in a field of a ticket.
 
 The lines are split again where a launcher's prefix, a header, a frame of a traceback or
-its exception begins, and counted as they are then. Text counts as run on if its lines are far longer than a program
-writes and hold several such beginnings each. JSON is left alone.
+its exception begins, and counted as they are then. Text counts as run on if its lines
+are far longer than a program writes and hold several such beginnings each. JSON is left
+alone.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ _STACK = (
     r"(?:Current thread|Thread) 0x[0-9a-f]{4,16} (?:\[[^\]\n]{0,40}\] )?\(most recent"
     r"|Timeout \(\d{1,3}:\d\d:\d\d\)!|Process \d{1,10}: |Thread \d{1,20} \([a-z]"
     r"|Thread \d{1,6} \((?:Thread|LWP)|#\d{1,3} +(?:0x[0-9a-f]+ in )?\S{1,300} \("
-    r"|<no Python frame>|={3} [Rr]ank \d{1,6}\b|Process \d{1,10} exit with status|Python v\d"
+    r"|<no Python frame>|={3} [Rr]ank \d{1,6}\b|Process \d{1,10} exit with status"
+    r"|Python v\d"
     r"|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]{1,80}:|\[ {0,6}\d{1,8}\.\d{6}\] "
 )
 _JSON = r"^\s*[\[{]\s*[\"{]"
