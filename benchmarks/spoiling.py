@@ -268,12 +268,7 @@ def loki(lines: Lines, place: Place) -> Lines:
 
 
 def kubectl(lines: Lines, place: Place) -> Lines:
-    """Write as `kubectl logs --prefix --timestamps` does: a stream per container.
-
-    What somebody captured beside it, of the kernel or with `ps`, it does not show.
-    """
-    if place.name.endswith(CAPTURED):
-        return lines
+    """Write as `kubectl logs --prefix --timestamps` does: a stream per container."""
     return [f"[pod/{pod(place)}/main] {t} {line}" for t, line in timed(lines)]
 
 
@@ -295,6 +290,14 @@ def mpirun(lines: Lines, place: Place) -> Lines:
     return ahead(f"[1,{place.rank}]<stderr>:", lines, place)
 
 
+def shipped(how: Callable[[Lines, Place], Lines], lines: Lines, place: Place) -> Lines:
+    """Ship what processes write; what a person captured beside it stays as it is.
+
+    A shipper never sees what `ps`, `dmesg` or `sacct` print to a file.
+    """
+    return lines if place.name.endswith(CAPTURED) else how(lines, place)
+
+
 SPOILINGS: dict[str, Callable[[Lines, Place], Lines]] = {
     **{
         f"{how.__name__} at {width}": partial(how, width)
@@ -311,7 +314,10 @@ SPOILINGS: dict[str, Callable[[Lines, Place], Lines]] = {
         for how in (
             *(replied, fenced, escaped, curled, spaced, chatted, doubled),
             *(on_one_line, condensed),
-            *(docker, cri, journald, loki, kubectl, srun, mpirun),
         )
+    },
+    **{
+        how.__name__: partial(shipped, how)
+        for how in (docker, cri, journald, loki, kubectl, srun, mpirun)
     },
 }
