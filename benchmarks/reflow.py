@@ -24,7 +24,7 @@ import shutil
 import sys
 import tempfile
 import traceback
-from collections import Counter
+from collections import Counter, defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -35,7 +35,7 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 from accuracy import FIXTURES, Truth, truths
 from ncclforensics.analysis import analyze
 from ncclforensics.sources import discover
-from spoiling import ELIDED, SPOILINGS, Place, pod
+from spoiling import ELIDED, SPOILINGS, Place, last_time, pod
 
 COUNTED = ("class", "culprits", "innocent", "no-failure", "traceback", "left out")
 DECIDED = ("condensed",)  # ways after which it is asked whether one could decide
@@ -67,13 +67,18 @@ def verdict(evidence: Path) -> Verdict:
 def spoil(evidence: Path, name: str, into: Path) -> None:
     """Copy a folder, with its logs spoiled."""
     shutil.copytree(evidence, into)
+    logs, last = {}, defaultdict(str)
     for source in discover([str(evidence)], into.parent).sources:
-        if source.kind != "log":
-            continue
-        path = into / Path(source.path).relative_to(evidence)
+        if source.kind == "log":
+            path = into / Path(source.path).relative_to(evidence)
+            lines = path.read_text("utf-8", "replace").rstrip("\n").split("\n")
+            # two streams of a process stand side by side
+            process = path.parent if source.stream else path
+            logs[path] = source, lines, process
+            last[process] = max(last[process], last_time(lines))
+    for path, (source, lines, process) in logs.items():
         times = path.stat()
-        lines = path.read_text("utf-8", "replace").rstrip("\n").split("\n")
-        place = Place(source.name, source.rank, source.host)
+        place = Place(source.name, source.rank, source.host, last[process])
         text = "\n".join(SPOILINGS[name](lines, place)) + "\n"
         path.write_text(text, "utf-8")
         os.utime(path, (times.st_atime, times.st_mtime))

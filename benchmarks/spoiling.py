@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import html
 import json
-import math
 import re
 import textwrap
 from dataclasses import dataclass
@@ -32,14 +31,15 @@ LAUNCHER = "x7k2q"  # whose log is of all ranks
 # `E1120 21:20:41.71` of glog, and ISO 8601
 _STAMP = re.compile(
     r"(?:\b[DIWECF](?P<month>\d\d)(?P<day>\d\d)|(?P<date>\d{4}-\d\d-\d\d))[ T]"
-    r"(?P<clock>\d\d:\d\d:\d\d)"
+    r"(?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<part>\d{1,9}))?"
 )
 # how long a process waited before it wrote a line
 _WAITED = re.compile(
     r"Timed out waiting (?P<ms>\d+) ?ms|ran for (?P<ran>\d+) milliseconds"
     r"|timed out after (?P<s>\d+) ?s"
 )
-YEAR, START = 2026, "2026-11-20T10:00:00Z"
+DIGITS = 6  # of a second's fraction
+YEAR, START = 2026, "2026-11-20T10:00:00.000000Z"
 # what a person takes for a line worth quoting
 _KEY = re.compile(
     r"(?i)error|warn|exception|traceback|timeout|timed out|fail|abort|kill|signal"
@@ -50,11 +50,12 @@ _KEY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What the path of a log tells."""
+    """What the path of a log tells, and the last time that its process wrote at all."""
 
     name: str
     rank: int | None
     host: str | None
+    last: str = ""
 
 
 Lines = list[str]
@@ -186,17 +187,23 @@ def condensed(lines: Lines, _: Place) -> Lines:
     return parts or lines[-3:]
 
 
-def timed(lines: Lines) -> Iterator[tuple[str, str]]:
+def last_time(lines: Lines) -> str:
+    """Return the last time that some lines print, "" without one."""
+    return max((_moment(m) for m in map(_STAMP.search, lines) if m), default="")
+
+
+def timed(lines: Lines, place: Place) -> Iterator[tuple[str, str]]:
     """Yield each line with the time when it was written, RFC 3339.
 
     That is not before what stands above it. A line without a time of its own, as of a
     traceback, was written when the next line was at the latest: what a rank raises
     after a wait is not as old as what it logged before, and a pipe's buffer is passed
-    on when it is full. Below the last time it is later by the longest wait told there.
+    on when it is full. Below the last time of its process it is later by the longest
+    wait told there.
     """
     stamps = [_moment(found) if found else "" for found in map(_STAMP.search, lines)]
     latest = list(accumulate(stamps, max))
-    last = latest[-1] if latest and latest[-1] else START
+    last = max(place.last, latest[-1] if latest else "") or START
     end = max((n for n, stamp in enumerate(stamps) if stamp), default=-1)
     waits = [_waited(line) for line in lines[end + 1 :]]
     after = _later(last, max(waits, default=0.0))
@@ -216,29 +223,30 @@ def _waited(line: str) -> float:
 
 
 def _later(moment: str, seconds: float) -> str:
-    """Return a time that is later by whole seconds, at least so many."""
-    at = datetime.fromisoformat(moment) + timedelta(seconds=math.ceil(seconds))
-    return at.isoformat().replace("+00:00", "Z")
+    """Return a time that is later by so many seconds."""
+    at = datetime.fromisoformat(moment) + timedelta(seconds=seconds)
+    return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _moment(found: re.Match[str]) -> str:
     date = found["date"] or f"{YEAR}-{found['month']}-{found['day']}"
-    return f"{date}T{found['clock']}Z"
+    part = (found["part"] or "").ljust(DIGITS, "0")[:DIGITS]
+    return f"{date}T{found['clock']}.{part}Z"
 
 
-def docker(lines: Lines, _: Place) -> Lines:
+def docker(lines: Lines, place: Place) -> Lines:
     """Write as docker's json-file driver does."""
     return [
         json.dumps(
             {"log": line + "\n", "stream": "stderr", "time": t}, separators=(",", ":")
         )
-        for t, line in timed(lines)
+        for t, line in timed(lines, place)
     ]
 
 
-def cri(lines: Lines, _: Place) -> Lines:
+def cri(lines: Lines, place: Place) -> Lines:
     """Write as containerd and CRI-O do."""
-    return [f"{t} stderr F {line}" for t, line in timed(lines)]
+    return [f"{t} stderr F {line}" for t, line in timed(lines, place)]
 
 
 def journald(lines: Lines, place: Place) -> Lines:
@@ -254,7 +262,7 @@ def journald(lines: Lines, place: Place) -> Lines:
                 "MESSAGE": line,
             }
         )
-        for t, line in timed(lines)
+        for t, line in timed(lines, place)
     ]
 
 
@@ -263,13 +271,13 @@ def loki(lines: Lines, place: Place) -> Lines:
     labels = {"app": "train", **({"node": place.host} if place.host else {})}
     return [
         json.dumps({"labels": labels, "line": line, "timestamp": t})
-        for t, line in timed(lines)
+        for t, line in timed(lines, place)
     ]
 
 
 def kubectl(lines: Lines, place: Place) -> Lines:
     """Write as `kubectl logs --prefix --timestamps` does: a stream per container."""
-    return [f"[pod/{pod(place)}/main] {t} {line}" for t, line in timed(lines)]
+    return [f"[pod/{pod(place)}/main] {t} {line}" for t, line in timed(lines, place)]
 
 
 def pod(place: Place) -> str:
