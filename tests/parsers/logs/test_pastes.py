@@ -235,6 +235,22 @@ def test_stacks_and_tracebacks_in_one_line_are_lines(kind):
     assert [line.split() for line in found] == [line.split() for line in STACKS[kind]]
 
 
+@pytest.mark.parametrize("wide", [16, 60])
+def test_rows_and_rules_of_a_table_with_times_are_no_run_on_records(wide):
+    times = " ".join(f"2026-11-20T10:0{n}:00" for n in range(4))
+    table = [
+        "  ".join(name.ljust(wide) for name in ("JobID", "State", "Submit", "Start")),
+        "  ".join("-" * wide for _ in range(4)),
+        f"{'771'.ljust(wide)}  {'PREEMPTED'.ljust(wide)}  {times}",
+    ]
+    assert restored(table) == table
+
+
+def test_short_steps_in_one_line_are_lines():
+    steps = [f"2026-11-20 10:00:0{n},000 step {n} loss 2.5" for n in range(4)]
+    assert restored([" ".join(steps)]) == steps
+
+
 def test_a_traceback_that_a_program_quotes_in_a_string_stays_one_line():
     frames = "".join(f'\\n  File "/job/a.py", line {n}, in f{n}' for n in range(9))
     log = [f"2026-11-20 10:00:00 ERROR the task failed: 'Traceback{frames}'"]

@@ -20,9 +20,10 @@ _PREFIX = (
     r"\[rank\d{1,9}\]: |\[[a-z]+\d{1,6}\]:|\[(?:1,)?\d{1,9}\]<std(?:out|err)>: ?|\[pod/"
     r"|\(\w+ pid=\d+[^)\n]{0,60}\) |slurmstepd: |srun: "
 )
+_STAMP = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"
 _RECORD = (
     rf"(?:{_PREFIX})?{headers.ANY}|{_PREFIX}|Traceback \(most recent call"
-    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|During handling of the above"
+    rf"|{_STAMP}|During handling of the above"
     r"|The above exception was|Exception raised from |frame #\d+: |={8,}|-{8,}"
     r"|terminate called after |what\(\): |Last error: "
 )
@@ -38,7 +39,8 @@ _STACK = (
 _JSON = r"^\s*[\[{]\s*[\"{]"
 _ESCAPED = r'\\n {2,}File \\?"'  # a traceback in a string, whose newlines are spelt
 _BEGINS = ascii_only(rf" +({_RECORD}|{_STACK})")
-_STARTS = ascii_only(rf"^(?:{_RECORD}|{_STACK})")
+_STARTS = ascii_only(rf"^(?:{_PREFIX}|{headers.ANY}|{_STAMP})")
+_RULES = r"^[-=+| ]+$"  # under the heads of a table's columns
 _FRAME = ascii_only(r' +(File "[^"\n]{1,500}", line \d{1,7}, in \S{1,200}) ')
 # faulthandler's frames have no code below them
 _BARE_FRAME = ascii_only(r' +(File "[^"\n]{1,500}", line \d{1,7} in \S{1,200})')
@@ -71,14 +73,21 @@ def may_be() -> pl.Expr:
 
 
 def _is_long(raw: pl.Expr) -> pl.Expr:
+    """Whether a line is longer than a program's, by how it begins, and no rule."""
     size = raw.str.len_bytes()
-    return (size > LONG) | ((size > SHORT) & raw.str.contains(_STARTS))
+    long = (size > LONG) | ((size > SHORT) & raw.str.contains(_STARTS))
+    return long & ~raw.str.contains(_RULES)
 
 
 def _begun(raw: pl.Expr) -> pl.Expr:
-    """Return how many records, stacks and frames begin inside each line."""
-    each = (raw.str.count_matches(form) for form in (_BEGINS, *_FRAMES))
-    return pl.sum_horizontal(each)
+    """Return how many records, stacks and frames begin inside each line.
+
+    A row of a table has times as well: they count where one begins the line, too.
+    """
+    each = [raw.str.count_matches(form) for form in (_BEGINS, *_FRAMES)]
+    times = raw.str.count_matches(rf" +{_STAMP}")
+    of_rows = pl.when(raw.str.contains(_STARTS)).then(0).otherwise(times)
+    return pl.sum_horizontal(each).cast(pl.Int64) - of_rows.cast(pl.Int64)
 
 
 def found(lines: pl.DataFrame) -> str | None:
