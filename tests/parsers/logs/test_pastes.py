@@ -246,6 +246,28 @@ def test_rows_and_rules_of_a_table_with_times_are_no_run_on_records(wide):
     assert restored(table) == table
 
 
+def test_what_launchers_and_shippers_put_in_front_begins_no_further_record():
+    log = [
+        "[pod/train-x7k2q/main] 2026-11-20T11:28:37.575000Z [default1]:[rank1]:   "
+        f'File "/opt/torch/distributed/distributed_c10d.py", line {n} in all_reduce'
+        for n in range(4)
+    ]
+    assert restored(log) == log
+    log = [line.replace("[pod/train-x7k2q/main] ", "") for line in log]
+    assert restored(log) == log
+
+
+def test_the_stack_of_a_crash_in_one_line_is_that_of_a_crash(analyzed):
+    crash = [
+        *("terminate called after throwing an instance of 'gloo::EnforceNotMet'",),
+        *("Fatal Python error: Aborted", "", *STACKS["faulthandler"][2:]),
+        "Extension modules: numpy.core._multiarray_umath (total: 22)",
+    ]
+    told = analyzed({"rank_1.log": " ".join(filter(None, crash)) + "\n"}).frames
+    assert told.message("python.fatal").height == 1
+    assert told["looks"].filter(pl.col("kind") == "stack").height == 0
+
+
 def test_short_steps_in_one_line_are_lines():
     steps = [f"2026-11-20 10:00:0{n},000 step {n} loss 2.5" for n in range(4)]
     assert restored([" ".join(steps)]) == steps

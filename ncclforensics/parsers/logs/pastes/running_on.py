@@ -25,7 +25,8 @@ _RECORD = (
     rf"(?:{_PREFIX})?{headers.ANY}|{_PREFIX}|Traceback \(most recent call"
     rf"|{_STAMP}|During handling of the above"
     r"|The above exception was|Exception raised from |frame #\d+: |={8,}|-{8,}"
-    r"|terminate called after |what\(\): |Last error: "
+    r"|terminate called after |what\(\): |Last error: |Fatal Python error: "
+    r"|Extension modules: "
 )
 # what begins a stack, and a line of Python's logging or of the kernel
 _STACK = (
@@ -40,6 +41,11 @@ _JSON = r"^\s*[\[{]\s*[\"{]"
 _ESCAPED = r'\\n {2,}File \\?"'  # a traceback in a string, whose newlines are spelt
 _BEGINS = ascii_only(rf" +({_RECORD}|{_STACK})")
 _STARTS = ascii_only(rf"^(?:{_PREFIX}|{headers.ANY}|{_STAMP})")
+# what stands in front of one record: a pod, a time, a launcher's and a rank's prefix
+_LEAD = ascii_only(
+    rf"^(?:(?:\[pod/[^\]\n]{{1,200}}\]|(?:{_PREFIX})|{_STAMP}[\d.,:Z+-]*"
+    r"|std(?:out|err) [FP]) *)+"
+)
 _RULES = r"^[-=+| ]+$"  # under the heads of a table's columns
 _FRAME = ascii_only(r' +(File "[^"\n]{1,500}", line \d{1,7}, in \S{1,200}) ')
 # faulthandler's frames have no code below them
@@ -84,9 +90,11 @@ def _begun(raw: pl.Expr) -> pl.Expr:
 
     A row of a table has times as well: they count where one begins the line, too.
     """
+    starts = raw.str.contains(_STARTS)
+    raw = raw.str.replace(_LEAD, "")
     each = [raw.str.count_matches(form) for form in (_BEGINS, *_FRAMES)]
     times = raw.str.count_matches(rf" +{_STAMP}")
-    of_rows = pl.when(raw.str.contains(_STARTS)).then(0).otherwise(times)
+    of_rows = pl.when(starts).then(0).otherwise(times)
     return pl.sum_horizontal(each).cast(pl.Int64) - of_rows.cast(pl.Int64)
 
 
