@@ -11,7 +11,8 @@ jobs that then have none. A row is one way of spoiling; the last sums up.
 Condensed logs by which nobody could decide are left out, and counted: those of a
 healthy job, as key lines do not show that it went on, and those whose kept lines do not
 tell a true culprit from the others: by its rank, or by its host where the truth has no
-rank. A line that all print alike tells nobody from the others.
+rank; whose a line is, its file may tell. A line that all print alike tells nobody from
+the others.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import shutil
 import sys
 import tempfile
 import traceback
-from collections import Counter
+from collections import Counter, defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -34,7 +35,7 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 from accuracy import FIXTURES, Truth, truths
 from ncclforensics.analysis import analyze
 from ncclforensics.sources import discover
-from spoiling import SPOILINGS, Place, pod
+from spoiling import ELIDED, SPOILINGS, Place, last_time, pod
 
 COUNTED = ("class", "culprits", "innocent", "no-failure", "traceback", "left out")
 DECIDED = ("condensed",)  # ways after which it is asked whether one could decide
@@ -66,13 +67,18 @@ def verdict(evidence: Path) -> Verdict:
 def spoil(evidence: Path, name: str, into: Path) -> None:
     """Copy a folder, with its logs spoiled."""
     shutil.copytree(evidence, into)
+    logs, last = {}, defaultdict(str)
     for source in discover([str(evidence)], into.parent).sources:
-        if source.kind != "log":
-            continue
-        path = into / Path(source.path).relative_to(evidence)
+        if source.kind == "log":
+            path = into / Path(source.path).relative_to(evidence)
+            lines = path.read_text("utf-8", "replace").rstrip("\n").split("\n")
+            # two streams of a process stand side by side
+            process = path.parent if source.stream else path
+            logs[path] = source, lines, process
+            last[process] = max(last[process], last_time(lines))
+    for path, (source, lines, process) in logs.items():
         times = path.stat()
-        lines = path.read_text("utf-8", "replace").rstrip("\n").split("\n")
-        place = Place(source.name, source.rank, source.host)
+        place = Place(source.name, source.rank, source.host, last[process])
         text = "\n".join(SPOILINGS[name](lines, place)) + "\n"
         path.write_text(text, "utf-8")
         os.utime(path, (times.st_atime, times.st_mtime))
@@ -81,20 +87,35 @@ def spoil(evidence: Path, name: str, into: Path) -> None:
 def could_decide(evidence: Path, truth: Truth) -> bool:
     """Whether somebody could name the true culprits by what is left of the evidence."""
     sources = discover([str(evidence)], evidence.parent).sources
+    culprits = {*map(str, truth.ranks or truth.hosts)}
     if truth.outcome == "no-failure":
         return False
     if any(source.kind != "log" for source in sources):
         return True  # dumps stay whole
-    paths = [evidence / Path(source.path).relative_to(evidence) for source in sources]
     named: dict[str, set[str]] = {}
     form = _RANK if truth.ranks else _HOST
-    for path in paths:
+    for source in sources:
+        whose = source.rank if truth.ranks else source.host
+        path = evidence / Path(source.path).relative_to(evidence)
         for line in path.read_text("utf-8", "replace").splitlines():
+            if line == ELIDED:
+                continue
             kind = re.sub(r"[0-9]+", "#", line)
-            named.setdefault(kind, set()).update(form.findall(line))
+            found = form.findall(line) or ([] if whose is None else [str(whose)])
+            named.setdefault(kind, set()).update(found)
     everybody = set().union(*named.values())
     apart = set().union(*(names for names in named.values() if names != everybody))
-    return {*map(str, truth.ranks or truth.hosts)} <= apart
+    return culprits <= apart or culprits == everybody
+
+
+def _pods(evidence: Path, ranks: set[int], hosts: set[str]) -> set[str]:
+    """Return the pods of the culprits: of their logs, or the one that has all logs."""
+    found = discover([str(evidence)], evidence.parent).sources
+    logs = [Place(s.name, s.rank, s.host) for s in found if s.kind == "log"]
+    pods = {pod(place) for place in logs}
+    if len(pods) == 1 and (ranks or hosts):
+        return pods
+    return {pod(p) for p in logs if p.rank in ranks or p.host in hosts}
 
 
 def compared(names: list[str], truth: Truth) -> list[tuple[str, Counter[str], str]]:
@@ -120,10 +141,8 @@ def compared(names: list[str], truth: Truth) -> list[tuple[str, Counter[str], st
         named = {word.strip(",.:;()") for word in before.headline.split()}
         ranks = {*truth.ranks, *before.ranks}
         hosts = {*truth.hosts, *before.hosts, *named}
-        # and a shipper the pod in which it runs
-        places = [Place("", rank, None) for rank in (None, *ranks)]
-        places += [Place("", None, host) for host in hosts]
-        guilty = ranks, {*hosts, *map(pod, places)}
+        # and a shipper the pod in which it runs, the only one or its own
+        guilty = ranks, {*hosts, *_pods(truth.evidence, ranks, hosts)}
         innocent = {*now.ranks} - guilty[0], {*now.hosts} - guilty[1]
         counts = Counter(
             {

@@ -12,7 +12,7 @@ import json
 import re
 import textwrap
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -25,14 +25,21 @@ MAIL = 76  # columns to which a mail program wraps what is quoted
 HANG = 11  # columns of what stands left of a message
 EACH = 6  # lines between two times of a chat
 CAPTURED = ".txt"  # what a person wrote to a file, not a process
+ELIDED = "..."  # stands for what somebody left out
 LAUNCHER = "x7k2q"  # whose log is of all ranks
 
 # `E1120 21:20:41.71` of glog, and ISO 8601
 _STAMP = re.compile(
     r"(?:\b[DIWECF](?P<month>\d\d)(?P<day>\d\d)|(?P<date>\d{4}-\d\d-\d\d))[ T]"
-    r"(?P<clock>\d\d:\d\d:\d\d)"
+    r"(?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<part>\d{1,9}))?"
 )
-YEAR, START = 2026, "2026-11-20T10:00:00Z"
+# how long a process waited before it wrote a line
+_WAITED = re.compile(
+    r"Timed out waiting (?P<ms>\d+) ?ms|ran for (?P<ran>\d+) milliseconds"
+    r"|timed out after (?P<s>\d+) ?s"
+)
+DIGITS = 6  # of a second's fraction
+YEAR, START = 2026, "2026-11-20T10:00:00.000000Z"
 # what a person takes for a line worth quoting
 _KEY = re.compile(
     r"(?i)error|warn|exception|traceback|timeout|timed out|fail|abort|kill|signal"
@@ -43,11 +50,12 @@ _KEY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What the path of a log tells."""
+    """What the path of a log tells, and the last time that its process wrote at all."""
 
     name: str
     rank: int | None
     host: str | None
+    last: str = ""
 
 
 Lines = list[str]
@@ -174,21 +182,31 @@ def condensed(lines: Lines, _: Place) -> Lines:
     for line in lines:
         if _KEY.search(line):
             parts.append(line)
-        elif parts and parts[-1] != "...":
-            parts.append("...")
+        elif parts and parts[-1] != ELIDED:
+            parts.append(ELIDED)
     return parts or lines[-3:]
 
 
-def timed(lines: Lines) -> Iterator[tuple[str, str]]:
+def last_time(lines: Lines) -> str:
+    """Return the last time that some lines print, "" without one."""
+    return max((_moment(m) for m in map(_STAMP.search, lines) if m), default="")
+
+
+def timed(lines: Lines, place: Place) -> Iterator[tuple[str, str]]:
     """Yield each line with the time when it was written, RFC 3339.
 
     That is not before what stands above it. A line without a time of its own, as of a
     traceback, was written when the next line was at the latest: what a rank raises
-    after a wait is not as old as what it logged before.
+    after a wait is not as old as what it logged before, and a pipe's buffer is passed
+    on when it is full. Below the last time of its process it is later by the longest
+    wait told there.
     """
     stamps = [_moment(found) if found else "" for found in map(_STAMP.search, lines)]
     latest = list(accumulate(stamps, max))
-    after = latest[-1] if latest and latest[-1] else START
+    last = max(place.last, latest[-1] if latest else "") or START
+    end = max((n for n, stamp in enumerate(stamps) if stamp), default=-1)
+    waits = [_waited(line) for line in lines[end + 1 :]]
+    after = _later(last, max(waits, default=0.0))
     written = []
     for own, now in zip(reversed(stamps), reversed(latest), strict=True):
         after = now if own else after
@@ -196,24 +214,39 @@ def timed(lines: Lines) -> Iterator[tuple[str, str]]:
     yield from zip(reversed(written), lines, strict=True)
 
 
+def _waited(line: str) -> float:
+    """Return the seconds that a line says its process waited, 0 if it says nothing."""
+    found = _WAITED.search(line)
+    if not found:
+        return 0.0
+    return float(found["s"] or int(found["ms"] or found["ran"]) / 1000)
+
+
+def _later(moment: str, seconds: float) -> str:
+    """Return a time that is later by so many seconds."""
+    at = datetime.fromisoformat(moment) + timedelta(seconds=seconds)
+    return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
 def _moment(found: re.Match[str]) -> str:
     date = found["date"] or f"{YEAR}-{found['month']}-{found['day']}"
-    return f"{date}T{found['clock']}Z"
+    part = (found["part"] or "").ljust(DIGITS, "0")[:DIGITS]
+    return f"{date}T{found['clock']}.{part}Z"
 
 
-def docker(lines: Lines, _: Place) -> Lines:
+def docker(lines: Lines, place: Place) -> Lines:
     """Write as docker's json-file driver does."""
     return [
         json.dumps(
             {"log": line + "\n", "stream": "stderr", "time": t}, separators=(",", ":")
         )
-        for t, line in timed(lines)
+        for t, line in timed(lines, place)
     ]
 
 
-def cri(lines: Lines, _: Place) -> Lines:
+def cri(lines: Lines, place: Place) -> Lines:
     """Write as containerd and CRI-O do."""
-    return [f"{t} stderr F {line}" for t, line in timed(lines)]
+    return [f"{t} stderr F {line}" for t, line in timed(lines, place)]
 
 
 def journald(lines: Lines, place: Place) -> Lines:
@@ -229,7 +262,7 @@ def journald(lines: Lines, place: Place) -> Lines:
                 "MESSAGE": line,
             }
         )
-        for t, line in timed(lines)
+        for t, line in timed(lines, place)
     ]
 
 
@@ -238,18 +271,13 @@ def loki(lines: Lines, place: Place) -> Lines:
     labels = {"app": "train", **({"node": place.host} if place.host else {})}
     return [
         json.dumps({"labels": labels, "line": line, "timestamp": t})
-        for t, line in timed(lines)
+        for t, line in timed(lines, place)
     ]
 
 
 def kubectl(lines: Lines, place: Place) -> Lines:
-    """Write as `kubectl logs --prefix --timestamps` does: a stream per container.
-
-    What somebody captured beside it, of the kernel or with `ps`, it does not show.
-    """
-    if place.name.endswith(CAPTURED):
-        return lines
-    return [f"[pod/{pod(place)}/main] {t} {line}" for t, line in timed(lines)]
+    """Write as `kubectl logs --prefix --timestamps` does: a stream per container."""
+    return [f"[pod/{pod(place)}/main] {t} {line}" for t, line in timed(lines, place)]
 
 
 def pod(place: Place) -> str:
@@ -270,6 +298,14 @@ def mpirun(lines: Lines, place: Place) -> Lines:
     return ahead(f"[1,{place.rank}]<stderr>:", lines, place)
 
 
+def shipped(how: Callable[[Lines, Place], Lines], lines: Lines, place: Place) -> Lines:
+    """Ship what processes write; what a person captured beside it stays as it is.
+
+    A shipper never sees what `ps`, `dmesg` or `sacct` print to a file.
+    """
+    return lines if place.name.endswith(CAPTURED) else how(lines, place)
+
+
 SPOILINGS: dict[str, Callable[[Lines, Place], Lines]] = {
     **{
         f"{how.__name__} at {width}": partial(how, width)
@@ -286,7 +322,10 @@ SPOILINGS: dict[str, Callable[[Lines, Place], Lines]] = {
         for how in (
             *(replied, fenced, escaped, curled, spaced, chatted, doubled),
             *(on_one_line, condensed),
-            *(docker, cri, journald, loki, kubectl, srun, mpirun),
         )
+    },
+    **{
+        how.__name__: partial(shipped, how)
+        for how in (docker, cri, journald, loki, kubectl, srun, mpirun)
     },
 }

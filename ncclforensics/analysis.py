@@ -27,6 +27,7 @@ from ncclforensics.engine import answers, cache, dataset, excerpts, reading
 from ncclforensics.engine.interrupts import scratch_folder
 from ncclforensics.evidence import (
     blocked_processes,
+    fallen_behind,
     first_exits,
     ras_status,
     seen_places,
@@ -261,6 +262,8 @@ def conclude(
     suspected = suspects.suspects(joined)
     if not suspected and _names_nobody(ranked.verdict):
         suspected = first_exits.suspects(joined)
+    if not suspected and ranked.verdict is None and ranked.outcome == "inconclusive":
+        suspected = fallen_behind.suspects(joined)
     ranked = dataclasses.replace(ranked, suspects=suspected)
     ranked = onset.with_call(joined, ranked)
     ranked, told_of = quotes.quoted(joined, ranked, onset.of(joined, ranked))

@@ -4,11 +4,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import ncclforensics
 from ncclforensics import diagnosers
 from ncclforensics.cli import commands
 from ncclforensics.diagnosers import CLASSES, domains
+from ncclforensics.report.contract import Domain
 
 PACKAGE = Path(ncclforensics.__file__).parent
 HEADINGS = ("What it means", "How we know", "What to do", "Looks like", "References")
@@ -110,3 +112,7 @@ def test_every_class_says_where_it_lies_and_whether_to_start_again():
     # a stage that tells nothing of its domain tells nothing of a restart
     unknown = [r for d, r in domains.DOMAINS.values() if d == domains.UNKNOWN]
     assert set(unknown) == {domains.UNKNOWN}
+    more = [lies for some in domains.VARIANTS.values() for lies in some.values()]
+    assert set(domains.VARIANTS) <= set(CLASSES)
+    assert {lies.restart for lies in more} <= allowed
+    assert {lies.domain for lies in more} <= {*get_args(Domain)}

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ncclforensics.diagnosers.domains import DOMAINS
+from ncclforensics.diagnosers.domains import DOMAINS, VARIANTS, Lies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -90,6 +90,7 @@ class Diagnoser:
     family: str
     domain: str
     restart: str
+    variants: Mapping[str, Lies]
     doc: str
     needs: tuple[str, ...]
     missing: str
@@ -108,6 +109,7 @@ def _of(module: ModuleType) -> Diagnoser:
         family=module.FAMILY,
         domain=domain,
         restart=restart,
+        variants=VARIANTS.get(slug, {}),
         doc=module.__doc__ or "",
         needs=module.NEEDS,
         missing=module.MISSING,

@@ -35,6 +35,7 @@ References
 
 from __future__ import annotations
 
+import builtins
 import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -43,6 +44,7 @@ import polars as pl
 
 from ncclforensics.correlate.exits import alive, exit_records
 from ncclforensics.correlate.identity import world
+from ncclforensics.diagnosers import domains
 from ncclforensics.evidence import common, exceptions, primary_exits, ras_status
 from ncclforensics.model.actions import CITED, OWN_LOG, Action
 from ncclforensics.model.findings import Collective, Finding
@@ -76,6 +78,12 @@ BY_WAITS = (
 )
 # what no launcher sends, as its code or by what faulthandler prints
 FAULTED = primary_exits.is_fault().fill_null(False) | (pl.col("by") == "fatal")
+# by Python's own classes: what is not there, and what is wrong with an object
+NOT_THERE = (OSError, ImportError)
+WRONG = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, NameError),
+    *(NotImplementedError, TypeError, ValueError),
+)
 # what was raised, without words that may differ from rank to rank
 KIND = pl.coalesce(pl.col("why").str.extract(r"^([\w.]+):"), "why")
 
@@ -175,6 +183,7 @@ def _of_the_program(frames: Frames, deaths: pl.DataFrame) -> Finding:
         collective=Collective(call_site=site) if site else None,
         first_seen=common.first_seen(deaths),
         own=True,
+        variant=_variant(deaths, alike=True),
     )
 
 
@@ -221,7 +230,22 @@ def _fallen(frames: Frames, first: pl.DataFrame) -> Finding:
         collective=Collective(call_site=site) if site else None,
         first_seen=common.first_seen(first) or _noted(frames, ranks),
         own=bool(first["by"].is_in(["traceback", "fatal"]).all()),
+        variant=_variant(first, alike=False),
     )
+
+
+def _variant(deaths: pl.DataFrame, *, alike: bool) -> str:
+    """Return what the exceptions show of where the failure lies, "" if nothing."""
+    if not deaths["by"].is_in(["traceback", "call"]).all():
+        return ""
+    names = deaths.select(KIND.str.extract(r"([\w]+)$").alias("name"))["name"]
+    kinds = [getattr(builtins, str(name), object) for name in names.unique()]
+    kinds = [kind if isinstance(kind, type) else object for kind in kinds]
+    if alike and all(issubclass(kind, NOT_THERE) for kind in kinds):
+        return domains.SETTING
+    if alike:
+        return domains.PROGRAM
+    return domains.OWN_CHECK if all(issubclass(k, WRONG) for k in kinds) else ""
 
 
 def _confidence(frames: Frames, first: pl.DataFrame) -> Confidence:

@@ -1,17 +1,30 @@
 """Where a failure of each class lies, and whether starting the job again helps.
 
 `restart` holds HOST where the hosts of the finding are to be filled in. A class whose
-cause may lie in several domains is `unknown`, and its evidence does not tell more.
+cause may lie in several domains is `unknown`, unless the evidence of a finding shows
+more: its `variant` then is one of those that VARIANTS has for its class.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from ncclforensics.evidence.pods import NO_IMAGE, NO_ROOM
 from ncclforensics.model.findings import HOST
 
 YES, UNKNOWN = "yes", "unknown"
 CODE = "not before the code is changed"
 SETUP = "not before the setup is changed"
 DRAIN = f"after draining {HOST}"
+
+
+class Lies(NamedTuple):
+    """Where a failure lies, whether to start again, and which evidence shows that."""
+
+    domain: str
+    restart: str
+    shown_by: str
+
 
 DOMAINS: dict[str, tuple[str, str]] = {
     "gpu-fault": ("hardware", DRAIN),
@@ -59,4 +72,36 @@ DOMAINS: dict[str, tuple[str, str]] = {
     "gpu-stall": (UNKNOWN, UNKNOWN),
     "stuck-in-collective": (UNKNOWN, UNKNOWN),
     "timeout-masking": (UNKNOWN, UNKNOWN),
+}
+
+PROGRAM, SETTING, OWN_CHECK = "program", "setting", "own-check"
+LOADER = "loader"
+
+VARIANTS: dict[str, dict[str, Lies]] = {
+    "crashed-rank": {
+        PROGRAM: Lies("user-code", CODE, "all ranks raise the same exception"),
+        SETTING: Lies(
+            "launch",
+            SETUP,
+            "all ranks raise the same OSError or ImportError: what they open, connect "
+            "to or import is not there",
+        ),
+        OWN_CHECK: Lies(
+            "user-code",
+            UNKNOWN,
+            "the rank raises what Python or an assertion finds wrong in its own data: "
+            "a type, a value, a key, an index",
+        ),
+    },
+    "rendezvous-failed": {
+        NO_ROOM: Lies("scheduler", UNKNOWN, "no node has room for a pod of the job"),
+        NO_IMAGE: Lies("launch", SETUP, "the container of a pod cannot be made"),
+    },
+    "storage-stall": {
+        LOADER: Lies(
+            UNKNOWN,
+            UNKNOWN,
+            "a data loader timed out, and nothing shows that its storage is at fault",
+        ),
+    },
 }

@@ -205,6 +205,7 @@ def _never_started(lines: pl.DataFrame) -> Finding:
         ),
         hosts=names,
         first_seen=common.first_seen(lines),
+        variant=pods.lacked(lines),
     )
 
 

@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.diagnosers import domains
 from ncclforensics.evidence import (
     common,
     kernel_log,
@@ -195,6 +196,7 @@ def _gave_up(
         + _servers(servers),
         ranks,
         (raised, blocked, servers),
+        variant=domains.LOADER if loader and not proof else "",
     )
 
 
@@ -205,6 +207,7 @@ def _finding(
     explanation: str,
     ranks: tuple[int, ...],
     lines: tuple[pl.DataFrame, ...],
+    variant: str = "",
 ) -> Finding:
     """Return a finding; `{where}` of `headline` becomes the hosts."""
     shared = ("text", "t", "host", "source", "line")
@@ -227,6 +230,7 @@ def _finding(
         hosts=hosts,
         collective=timed_out_call.waited_in(frames),
         first_seen=common.first_seen(told),
+        variant=variant,
     )
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 NOBODY = "a process"  # of which neither rank nor group is known
 MAX_CITES = 6  # per claim; the rest is counted in its explanation
+TRACEBACK = "python.traceback"
 FEW = 256  # values that are told apart here faster than by polars
 
 
@@ -119,16 +120,22 @@ def ranks_on(frames: Frames, hosts: Iterable[str]) -> tuple[int, ...]:
 def speakers(frames: Frames, lines: pl.DataFrame) -> str:
     """Return who wrote some lines in words: ranks, or ranks of a group if that is all.
 
-    NOBODY if the lines name neither. `lines` has `rank`, `source` and `line`.
+    If they name neither, the tasks of a launcher, else NOBODY. `lines` has `rank`,
+    `source` and `line`.
     """
     if spoke := numbers(lines["rank"]):
         return ranks(spoke)
-    events = frames["events"].join(lines, on=["source", "line"], how="semi")
+    at = lines.select("source", "line")
+    # the event of a traceback stands where it says what was raised
+    ends = frames.quoted(TRACEBACK).join(at, on=["source", "line"])
+    at = pl.concat([at, ends.select("source", line="said_line")])
+    events = frames["events"].join(at, on=["source", "line"], how="semi")
+    tasks = numbers(events["task"])
     told = events.drop_nulls("group_rank").select(
         "group_rank", pl.coalesce("pg_desc", "pg", "pg_id", pl.lit("")).alias("group")
     )
     if told["group"].n_unique() != 1:
-        return NOBODY
+        return ranks(tasks, "task") if tasks and told.is_empty() else NOBODY
     group = told["group"][0]
     name = f" of {group}" if group else ""
     return ranks(numbers(told["group_rank"]), "group rank") + name

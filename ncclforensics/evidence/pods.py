@@ -30,6 +30,9 @@ FILES = (
 )
 # a pod of an Indexed Job: its host name, and an end in Kubernetes' random letters
 RANDOM = r"^(.+-\d+)-[bcdfghjklmnpqrstvwxz2456789]{5}$"
+# why it did not start: no node for it, or not said; and what it lacked
+UNPLACED, PENDING = "FailedScheduling", "Pending"
+NO_ROOM, NO_IMAGE = "no-room", "no-image"
 # messages that name pods, the first of them the node and the namespace
 NAMING = (PLACED, "launchers.kubernetes.started", NOT_STARTED)
 
@@ -67,7 +70,7 @@ def find(frames: Frames, host: str) -> Pod | None:
 
 
 def not_started(frames: Frames) -> pl.DataFrame:
-    """Return the lines on pods that never started, with `pod` and `detail`.
+    """Return the lines on pods that never started, with `pod why state detail`.
 
     An attempt may fail before a later one succeeds: a pod counts only if nothing shows
     that it started, neither an event nor a line of its own. Without a name, the pod is
@@ -76,7 +79,7 @@ def not_started(frames: Frames) -> pl.DataFrame:
     lines = frames.message(NOT_STARTED)
     if lines.is_empty():
         return lines.with_columns(
-            pl.lit(None, pl.String).alias(c) for c in ("pod", "detail")
+            pl.lit(None, pl.String).alias(c) for c in ("pod", "detail", "why", "state")
         )
     began = frames.message("launchers.kubernetes.started")
     # what `kubectl describe` prints of a pod is no word of the pod
@@ -95,6 +98,15 @@ def not_started(frames: Frames) -> pl.DataFrame:
         ~pl.col("pod").is_in(alive.implode()).fill_null(False)
         & ~(pl.col("pod").is_null() & pl.col("source").is_in(nameless.implode()))
     )
+
+
+def lacked(lines: pl.DataFrame) -> str:
+    """Return what pods of `not_started` lacked: a node, an image, or "" if unknown."""
+    reasons = {*lines["why"]} - {None}
+    states = {*lines.filter(pl.col("why").is_null())["state"]}
+    if reasons == {UNPLACED} and states <= {PENDING}:
+        return NO_ROOM
+    return "" if reasons or PENDING in states else NO_IMAGE
 
 
 def nodes(frames: Frames, pods: tuple[str, ...]) -> str:

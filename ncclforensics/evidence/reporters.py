@@ -6,6 +6,7 @@ names no peer. Who reports is often a victim, so nobody is accused by it.
 
 from __future__ import annotations
 
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -19,6 +20,7 @@ from ncclforensics.model.tables import FAILING
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
+QUOTED = 120  # characters of a line
 UNSURE = pl.duration(seconds=2)  # clocks of two hosts, and stamps in whole seconds
 
 
@@ -46,6 +48,24 @@ def words(frames: Frames) -> str:
     after = f" first, {count(later, 'host')} after it" if later else " a failure"
     report, victim = ("reports", "victim") if one else ("report", "victims")
     return f"{who} {report}{after}, and may be its {victim}"
+
+
+def quoted(frames: Frames) -> str:
+    """Quote the first line that tells of a failure, with whose it is; "" if none does.
+
+    By the clock where all have a time, else as files and lines follow.
+    """
+    told = frames["events"].filter(pl.col("role").is_in(FAILING))
+    if told.is_empty():
+        return ""
+    by_clock = [] if told["t"].null_count() else ["t"]
+    first = told.sort(*by_clock, "source", "line", maintain_order=True).head(1)
+    who = common.speakers(frames, first.select("rank", "source", "line"))
+    whose = f", of {who}" if who != common.NOBODY else ""
+    where = common.on(common.hosts(first["host"]))
+    source, line, text = first.select("source", "line", "text").row(0)
+    said = shorten(text or "", QUOTED, placeholder="\u2026")
+    return f"first sign of a failure{whose}{where}: '{said}' ({source}:{line})"
 
 
 def _lines(frames: Frames) -> pl.DataFrame:

@@ -52,8 +52,9 @@ class Finding:
     `own`: the evidence itself says that no other rank caused this. `reports`: `hosts`
     only report it: their ranks are not to blame, and draining them may not help.
     `calls` are the numbers of the calls through which others wait for the ranks, if
-    that shows them. `remedy` is what to do, the best first; only a ranked finding has
-    it in words.
+    that shows them. `variant` is what the evidence shows of where the failure lies,
+    beyond its class: see `diagnosers.domains`. `remedy` is what to do, the best first;
+    only a ranked finding has it in words.
     """
 
     slug: str
@@ -70,6 +71,7 @@ class Finding:
     own: bool = False
     reports: bool = False
     calls: frozenset[int] = frozenset()
+    variant: str = ""
 
 
 HOST = "HOST"  # in a class's `restart`, for the hosts of a finding

@@ -99,6 +99,7 @@ def other(report: c.Report, job: str | None, attempt: int | None) -> c.Other:
 def _verdict(finding: findings.Finding, classes: Classes) -> c.Verdict:
     """Convert a finding to the contract's Verdict."""
     entry = classes[finding.slug]
+    lies = entry.variants.get(finding.variant, entry)
     call = finding.collective
     return c.Verdict(
         slug=finding.slug,
@@ -125,9 +126,9 @@ def _verdict(finding: findings.Finding, classes: Classes) -> c.Verdict:
         explanation=paragraphs(finding.explanation, PROSE),
         remedy=tuple(line(str(item), PROSE) for item in finding.remedy),
         references=references(entry.doc),
-        domain=cast("c.Domain", entry.domain),
+        domain=cast("c.Domain", lies.domain),
         restart=_restart(
-            entry.restart, () if finding.reports else _names(finding.hosts)
+            lies.restart, () if finding.reports else _names(finding.hosts)
         ),
     )
 

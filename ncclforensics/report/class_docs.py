@@ -20,6 +20,22 @@ _HEADING = re.compile(rf"({'|'.join(HEADINGS)})(?:\s+\(.*\))?:?", re.IGNORECASE)
 ITEM = re.compile(r"(?:[-*]|[0-9]+\.) ")
 
 
+class Placed(Protocol):
+    """Where a failure lies if its evidence shows more than its class."""
+
+    @property
+    def domain(self) -> str:
+        """Where such a failure lies."""
+
+    @property
+    def restart(self) -> str:
+        """Whether to start again, with HOST for the hosts of the finding."""
+
+    @property
+    def shown_by(self) -> str:
+        """Which evidence shows it."""
+
+
 class Documented(Protocol):
     """The interface of a diagnoser that this module needs."""
 
@@ -38,6 +54,10 @@ class Documented(Protocol):
     @property
     def restart(self) -> str:
         """Whether to start again, with HOST for the hosts of the finding."""
+
+    @property
+    def variants(self) -> Mapping[str, Placed]:
+        """The same by the `variant` of a finding, if its evidence shows more."""
 
     @property
     def doc(self) -> str:

@@ -21,6 +21,9 @@ def render_class(entry: Documented, *, width: int = 80, colour: bool = False) ->
     rows = [Row("", f"{entry.slug} ({entry.family})", "bold")]
     rows += [Row("", text) for text in wrap(split.summary, width)]
     rows += [Row("", f"domain: {entry.domain} · restart: {entry.restart}")]
+    for lies in entry.variants.values():
+        told = f"{lies.domain} · {lies.restart}: if {lies.shown_by}"
+        rows += [Row("", f"  {text}") for text in wrap(told, width - 2, hang=2)]
     for heading in HEADINGS:
         body = split.sections.get(heading)
         if body:

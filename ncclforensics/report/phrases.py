@@ -211,8 +211,11 @@ def looked_at(report: Report) -> str:
 
 
 def restart(finding: Verdict) -> str:
-    """Return whether to start the job again, and where it failed; "" if unknown."""
-    if finding.restart == "unknown":
+    """Return whether to start the job again, and where it failed.
+
+    "" if both are unknown.
+    """
+    if finding.restart == finding.domain == "unknown":
         return ""
     return f"{finding.restart} ({finding.domain})"
 

@@ -57,7 +57,8 @@ def of(frames: Frames, ranked: Ranked) -> Clue | None:
         or _of_looks(frames)
         or _of_nothing(frames)
         or reporters.words(frames)
-        or _of_state(frames),
+        or _of_state(frames)
+        or reporters.quoted(frames),
         ranks=len(known) or None,
         heard=tuple(sorted(heard)),
         silent=tuple(sorted(known - heard)),

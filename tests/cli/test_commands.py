@@ -8,7 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from ncclforensics import __version__
 from ncclforensics.cli import commands, console
+from ncclforensics.diagnosers.domains import Lies
 from ncclforensics.engine.pool import Here, Pool
 from ncclforensics.model.errors import UsageError
 from ncclforensics.model.span import Span
@@ -35,6 +36,7 @@ from ncclforensics.report.contract import (
 from ncclforensics.report.formats.as_json import decode, render_json
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 VERDICT = Verdict(
@@ -79,6 +81,9 @@ class Entry:
     family: str = "dead-rank"
     domain: str = "user-code"
     restart: str = "not before the code is changed"
+    variants: Mapping[str, Lies] = field(
+        default_factory=lambda: {"odd": Lies("launch", "unknown", "it is odd")}
+    )
     doc: str = "A class.\n\nWhat it means\nThis.\n"
 
 
@@ -309,6 +314,7 @@ def test_explain_and_classes(run: Any) -> None:
     assert out == (
         "gpu-oom (dead-rank)\nA class.\n"
         "domain: user-code · restart: not before the code is changed\n"
+        "  launch · unknown: if it is odd\n"
         "\nWhat it means\n  This.\n"
     )
     assert run("classes")[1].splitlines() == [

@@ -55,3 +55,13 @@ def test_a_rank_within_a_group_that_a_dump_lists_is_a_global_one(analyzed):
     dump = {"version": "2.9", "pg_config": {"5": group}, "entries": []}
     files = {"job.log": line, "dump/nccl_trace_rank_4.json": json.dumps(dump)}
     assert verdict(analyzed(files))[:2] == ("crashed-rank", (6,))
+
+
+def test_a_task_of_a_launcher_is_called_so(analyzed):
+    """It is a rank only where each task starts one."""
+    raised = traceback(0, "KeyError: 'a'").replace("[rank0]: ", "")
+    lines = [f"{task}: step 4\n" for task in range(4)]
+    lines += [f"2: {line}\n" for line in raised.splitlines()]
+    found = analyzed({"job.log": "".join(lines)}).ranked.verdict
+    assert found.ranks == ()
+    assert found.headline == "task 2 ended: KeyError: 'a'"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +20,9 @@ from ncclforensics.model.frames import Frames
 from ncclforensics.report.build import build
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ncclforensics.diagnosers.domains import Lies
     from ncclforensics.report.contract import Report
 
 DOC = """One rank of a group never joins a collective.
@@ -61,6 +64,7 @@ class Entry:
     doc: str
     domain: str = "unknown"
     restart: str = "unknown"
+    variants: Mapping[str, Lies] = field(default_factory=dict)
 
 
 CLASSES = {

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ncclforensics.diagnosers.domains import Lies
 from ncclforensics.model import tables
 from ncclforensics.model.findings import Cite, Ranked
 from ncclforensics.model.frames import Frames
@@ -157,3 +158,18 @@ def test_a_restart_names_the_hosts_to_drain_or_is_unknown(
     found = build(told_of, frames, {**classes, slug: entry}).verdict
     assert found is not None
     assert (found.domain, found.restart) == ("hardware", restart)
+
+
+def test_evidence_may_show_more_of_where_a_failure_lies_than_its_class(
+    ranked: Ranked, frames: Frames, classes: Mapping[str, Documented]
+) -> None:
+    assert ranked.verdict is not None
+    slug = ranked.verdict.slug
+    more = {"odd": Lies("storage", "yes", "it is odd")}
+    entry = replace(classes[slug], variants=more)  # type: ignore[type-var]
+    for variant, told in (("odd", "storage"), ("", "unknown"), ("other", "unknown")):
+        verdict = replace(ranked.verdict, variant=variant)
+        told_of = replace(ranked, verdict=verdict, findings=(("root", verdict),))
+        found = build(told_of, frames, {**classes, slug: entry}).verdict
+        assert found is not None
+        assert found.domain == told

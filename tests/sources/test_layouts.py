@@ -64,6 +64,8 @@ LOGS = {
     "user_logs/std_log_process_3.txt": {"rank": 3},
     "gpu-a17.rank2.pid7938.log": {"host": "gpu-a17", "rank": 2, "pid": 7938},
     "dmesg-gpu-a17.txt": {"host": "gpu-a17"},
+    "nvidia-smi-q-gpu-a17.txt": {"host": "gpu-a17"},
+    "dmesg-T-k9.txt": {"host": "k9"},
     f"10.0.0.6/session_2026-08-20_10-00-00_1_2/logs/worker-{ID}-01000000-4711.out": {
         "host": "10.0.0.6",
         "pid": 4711,
@@ -82,6 +84,7 @@ SAY_NOTHING = (
     *(
         "dmesg.log",
         "dmesg-T.log",
+        "nvidia-smi-q-gpu-n7.txt",
         "run2.console",
         "train.console",
         "dmesg-2024-01-01.log",

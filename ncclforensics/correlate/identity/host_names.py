@@ -19,12 +19,11 @@ from ncclforensics.model.plans import collected
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
+# what people write over a name
+_OVER = r"[x*#_.-]{3,}$|(?:my)?host(?:name)?$|\W*redacted\W*$"
 # names that every machine has for itself
-NOWHERE = (
-    r"(?i)^(?:localhost[46]?(?:\.|$)|127\.|::1$|0\.0\.0\.0$|::$"
-    # what people write over a name
-    r"|[x*#_.-]{3,}$|(?:my)?host(?:name)?$|\W*redacted\W*$)"
-)
+_ITSELF = r"localhost[46]?(?:\.|$)|127\.|::1$|0\.0\.0\.0$|::$"
+NOWHERE = rf"(?i)^(?:{_ITSELF}|{_OVER})"
 PROCESS = ["source", "pid"]
 AGREE = 2  # files that are named by the host of their lines
 NODES = ("slurm.node", "slurm.sinfo.reasons")  # tables of a cluster's nodes
@@ -32,11 +31,29 @@ NODES = ("slurm.node", "slurm.sinfo.reasons")  # tables of a cluster's nodes
 
 def same(frames: Frames) -> Frames:
     """Return `frames` with one spelling for each host."""
-    told = addresses.by_name(_of_aliases(_described(_unglued(frames))))
+    told = _written_over(frames)
+    told = addresses.by_name(_of_aliases(_described(_unglued(told))))
     told = _short(told)
     named = _by_path(told)
     # a path may name a host by more than its name, as lines do
     return told if named is told else _short(named)
+
+
+def _written_over(frames: Frames) -> Frames:
+    """Remove what people write over host names: it names none, and not always one."""
+    told = [frames[name]["host"] for name in ("events", "exits")]
+    hosts = pl.concat(told).drop_nulls().unique()
+    over = hosts.filter(hosts.str.contains(rf"(?i)^(?:{_OVER})"))
+    if over.is_empty():
+        return frames
+    none = dict.fromkeys(over.sort())
+    return frames.each(
+        lambda frame: (
+            frame.with_columns(pl.col("host").replace(none))
+            if "host" in frame.columns
+            else frame
+        ),
+    )
 
 
 def _of_aliases(frames: Frames) -> Frames:

@@ -49,7 +49,8 @@ _BEFORE_TAG = (
 )
 _TAGS = (
     r"(?:\[rank[ =]?|rank=)(\d{1,6})(?:/\d{1,6})?(?:[\] ,]|$)",
-    r"(?:rank |\[[rR]|(?:[A-Za-z][\w.-]{0,80}\d/)?[rR])(\d{1,6})(?:: |\] |\| )[A-Za-z_]",
+    r"(?:rank |\[[rR]|(?:[A-Za-z][\w.-]{0,80}\d/)?[rR])(\d{1,6})"
+    r"(?:: |\] |\| )[A-Za-z_]",
     r"[rR](\d{1,6}) [a-z_]{2,20}(?:=| \d)",
     r"rank (\d{1,6}) (?:step|iter(?:ation)?|epoch|batch|local|loss)[ =:]+\d",
 )

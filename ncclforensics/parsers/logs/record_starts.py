@@ -12,12 +12,14 @@ from ncclforensics.parsers.logs.ascii_regex import ascii_only
 _TRACEBACK = (
     r"Traceback \(most recent call last\)",
     r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt):(?: |$)",
+    # without words, by its module
+    r"(?:[a-z_]\w*\.)+[A-Z]\w*(?:Error|Exception)\s*$",
     r"File \"|During handling of the above|The above exception was",
     r"Exception raised from |frame #\d+: |terminate called|Fatal Python error",
 )
 # of py-spy and gdb
 _STACK = (
-    r"Process \d+: |Thread (?:0x[0-9a-f]+|\d+) |Python v\d"
+    r"Process \d+: |(?:Current thread|Thread) (?:0x[0-9a-f]+|\d+) |Python v\d"
     r"|#\d{1,4} +(?:0x[0-9a-f]{6,} in |[\w:~<>]+ ?\()"
 )
 _LEVEL = r"\[?(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)[\]: ]"

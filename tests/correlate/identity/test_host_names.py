@@ -84,8 +84,9 @@ def test_a_file_that_holds_the_name_of_a_known_host_is_of_that_host(analyzed):
 @pytest.mark.parametrize("name", ["XXXXXX", "xxxxx", "hostname", "REDACTED"])
 def test_what_somebody_wrote_over_a_name_is_no_host(analyzed, name):
     event = "transport/net_ib.cc:88 NCCL WARN NET/IB : mlx5_0:1 Got async event : port error"
-    finding = analyzed({"a.log": f"{name}:5121:5470 [3] {event}\n"}).ranked.verdict
-    assert (finding.slug, finding.hosts) == ("ib-error", ())
+    found = analyzed({"a.log": f"{name}:5121:5470 [3] {event}\n"})
+    assert (found.ranked.verdict.slug, found.ranked.verdict.hosts) == ("ib-error", ())
+    assert found.report.job.hosts == ()
 
 
 @pytest.mark.parametrize(("other", "host"), [("gpu0001", "gpu0001"), ("gpu0002", None)])

@@ -164,6 +164,16 @@ def test_entities_quotes_and_blanks_of_a_page_are_plain_text():
     assert restored(page) == ['<module> &"x"', '"gpu0" is', "it's"]
 
 
+def test_entities_by_number_are_plain_text_as_well():
+    page = ["group&#40;default_pg&#x29;&nbsp;&lsqb;Rank 1&rsqb;", "R&D; &x;"]
+    assert restored(page) == ["group(default_pg) [Rank 1]", "R&D; &x;"]
+
+
+def test_what_only_looks_like_an_entity_stays():
+    code = ["if (a &b; c)", "http://x/?a=1&amp;b=2", "&copy; &#10;"]
+    assert restored(code) == code
+
+
 def test_lines_of_a_chat_are_left_out():
     said = ["[10:41 AM] Jane Doe", *LOG[:3], "Jane Doe  10:42 AM", *LOG[3:]]
     assert restored(said) == LOG
@@ -179,6 +189,132 @@ def test_a_traceback_ends_where_it_does_in_the_file(analyzed):
     begins, ends = (2 * n - 1 for n in (2, 5))
     assert (raised["line"] + raised["span"] - 1).to_list() == [ends]
     assert raised["line"].to_list() == [begins]
+
+
+STACKS = {
+    "faulthandler": [
+        "2026-11-20 10:00:00 step 7",
+        "Timeout (0:10:00)!",
+        "Thread 0x00007fb7da026b80 (most recent call first):",
+        '  File "/opt/torch/distributed/distributed_c10d.py", line 2810 in all_reduce',
+        '  File "/job/train.py", line 26 in save_checkpoint',
+        '  File "/job/train.py", line 40 in <module>',
+    ],
+    "py-spy": [
+        "Process 41013: python train.py",
+        "Python v3.11.9 (/usr/bin/python3.11)",
+        'Thread 41013 (idle): "MainThread"',
+        "    wait (torch/distributed/distributed_c10d.py:555)",
+        "    all_reduce (torch/distributed/distributed_c10d.py:2810)",
+        "    <module> (train.py:133)",
+    ],
+    "without words": [
+        "Traceback (most recent call last):",
+        '  File "/opt/bin/torchrun", line 8, in <module>',
+        "    sys.exit(main())",
+        '  File "/opt/torch/distributed/elastic/agent/server/api.py", line 9, in f',
+        "    result = agent.run()",
+        '  File "/opt/torch/distributed/elastic/rendezvous/dynamic.py", line 9, in g',
+        "    raise RendezvousTimeoutError",
+        "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
+    ],
+    "launchers": [
+        *("INFO:root:wait for available slots: 4", "[0]<stdout>:step 0 loss 1.0"),
+        *("[default2]:[rank2]: Traceback (most recent call last):",),
+        '[default2]:[rank2]:   File "/job/train.py", line 9, in step',
+        "[default2]:[rank2]:     loss.backward()",
+        "[default2]:[rank2]: RuntimeError: Timed out waiting 7000ms for recv operation",
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", STACKS)
+def test_stacks_and_tracebacks_in_one_line_are_lines(kind):
+    told = " ".join(line.strip() for line in STACKS[kind])
+    found = restored([told])
+    assert [line.split() for line in found] == [line.split() for line in STACKS[kind]]
+
+
+@pytest.mark.parametrize("wide", [16, 60])
+def test_rows_and_rules_of_a_table_with_times_are_no_run_on_records(wide):
+    times = " ".join(f"2026-11-20T10:0{n}:00" for n in range(4))
+    table = [
+        "  ".join(name.ljust(wide) for name in ("JobID", "State", "Submit", "Start")),
+        "  ".join("-" * wide for _ in range(4)),
+        f"{'771'.ljust(wide)}  {'PREEMPTED'.ljust(wide)}  {times}",
+    ]
+    assert restored(table) == table
+
+
+def test_what_launchers_and_shippers_put_in_front_begins_no_further_record():
+    log = [
+        "[pod/train-x7k2q/main] 2026-11-20T11:28:37.575000Z [default1]:[rank1]:   "
+        f'File "/opt/torch/distributed/distributed_c10d.py", line {n} in all_reduce'
+        for n in range(4)
+    ]
+    assert restored(log) == log
+    log = [line.replace("[pod/train-x7k2q/main] ", "") for line in log]
+    assert restored(log) == log
+
+
+def test_the_stack_of_a_crash_in_one_line_is_that_of_a_crash(analyzed):
+    crash = [
+        *("terminate called after throwing an instance of 'gloo::EnforceNotMet'",),
+        *("Fatal Python error: Aborted", "", *STACKS["faulthandler"][2:]),
+        "Extension modules: numpy.core._multiarray_umath (total: 22)",
+    ]
+    told = analyzed({"rank_1.log": " ".join(filter(None, crash)) + "\n"}).frames
+    assert told.message("python.fatal").height == 1
+    assert told["looks"].filter(pl.col("kind") == "stack").height == 0
+
+
+def test_short_steps_in_one_line_are_lines():
+    steps = [f"2026-11-20 10:00:0{n},000 step {n} loss 2.5" for n in range(4)]
+    assert restored([" ".join(steps)]) == steps
+
+
+def test_a_traceback_that_a_program_quotes_in_a_string_stays_one_line():
+    frames = "".join(f'\\n  File "/job/a.py", line {n}, in f{n}' for n in range(9))
+    log = [f"2026-11-20 10:00:00 ERROR the task failed: 'Traceback{frames}'"]
+    assert restored(log) == log
+
+
+def test_the_rest_of_a_line_that_holds_words_of_a_message_is_joined():
+    """As these words alone are no message that would be hidden."""
+    failed = "NCCL WARN Cuda failure 'system not yet initialized'"
+    log = [
+        f"gpu0002:31377:31377 [0] misc/cudawrap.cc:190 {failed}",
+        f"gpu0002:31377:31377 [32767] init.cc:1701 {failed}",
+    ]
+    assert restored(cut(60, log)) == log
+
+
+def test_a_stack_below_a_heading_of_full_width_is_no_rest_of_it():
+    log = [
+        "=== Rank 0: http://gpu0001:38947/handler/dump_traceback? ===",
+        "Current thread 0x00007f42967fc6c0 (most recent call first):",
+        "  <no Python frame>",
+        "Thread 0x00007f42bd43cb80 (most recent call first):",
+        *(
+            f'  File "/opt/torch/a/long/path/to/the/file_{n}.py", line {n} in f{n}'
+            for n in range(3)
+        ),
+    ]
+    assert restored(cut(60, log)) == log
+
+
+def test_an_exception_without_words_is_no_rest_of_the_code_above():
+    log = [
+        "Traceback (most recent call last):",
+        *(f'  File "/opt/torch/launch_{n}.py", line {n}, in call' for n in range(3)),
+        "    raise RendezvousTimeoutError",
+        "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
+        *(
+            f"2026-11-20 10:00:0{n},000 and this is a long line of what it printed: it ends"
+            for n in range(3)
+        ),
+    ]
+    assert restored(spoiling.wrapped(74, log, None)) == log
 
 
 def test_records_in_one_line_are_lines():

@@ -35,3 +35,6 @@ def test_it_is_told_where_it_is_known(
     told = render(replace(report, verdict=known))
     assert "after draining gpu0078 (hardware)" in told
     assert "draining" not in render(report)
+    lies = replace(report.verdict, restart="unknown", domain="storage")
+    assert "unknown (storage)" in render(replace(report, verdict=lies))
+    assert "unknown (unknown)" not in render(report)

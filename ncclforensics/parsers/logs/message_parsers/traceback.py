@@ -13,6 +13,7 @@ import re
 from itertools import pairwise, takewhile
 
 from ncclforensics.parsers.logs import stack_frames
+from ncclforensics.parsers.logs.message_parsers import rich_panel
 from ncclforensics.parsers.logs.message_parsers.limits import capped
 from ncclforensics.parsers.logs.record_starts import GAP
 
@@ -111,6 +112,8 @@ def parse(text: str) -> list[dict[str, object]]:
     margin = before.rpartition("\n")[2]
     margin = margin if margin.isspace() else ""
     lines = [line.removeprefix(margin) for line in after.splitlines()[1:]]
+    if rich_panel.is_top(whole[before.rfind("\n") + 1 :].partition("\n")[0]):
+        lines = list(rich_panel.plain(lines))
     lines = _indented(lines)
     block = list(takewhile(_is_inside, lines))
     rest = lines[len(block) :]

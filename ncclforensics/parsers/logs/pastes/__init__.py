@@ -36,6 +36,7 @@ STEPS = {
         *(headings, prompts),
     )
 }
+HELD = {"line": pl.Int64(), "message": pl.String(), "fallback": pl.Boolean()}
 # What happens to large logs too; what people paste or type is small.
 OF_LARGE = ("quoting", "doubling", "wrapping")
 
@@ -72,27 +73,47 @@ def planned(lines: pl.DataFrame, whole: bool) -> Plan:
                 continue
             whole_lines = STEPS[name].undone(lines, how)
             # what is joined although nothing was broken hides the messages in it
-            if name != "wrapping" or _known(whole_lines) >= _known(lines):
+            if name != "wrapping" or not _hides(lines, whole_lines):
                 plan.append((name, how))
                 lines = whole_lines
     return tuple(plan)
 
 
-def _known(lines: pl.DataFrame) -> tuple[int, int]:
-    """Return how many lines hold a message, apart from the net and truncated ones.
+def _hides(broken: pl.DataFrame, whole: pl.DataFrame) -> bool:
+    """Whether lines hold more messages as they are than they do when joined.
 
-    First those of messages that are no fallback: a fallback such as NCCL's warnings
-    takes the beginning of a broken line as well.
+    First those that are no fallback: a fallback such as NCCL's warnings takes the
+    beginning of a broken line as well, and the rest may hold the words of another. So
+    of a joined line that tells what none of its pieces told, they do not count.
+    """
+    heads = whole.select("line", head="line").sort("line")
+    pieces = _held(broken).sort("line").join_asof(heads, on="line")
+    joined = _held(whole).with_columns(head="line")
+    new = joined.join(pieces, on=["head", "message"], how="anti")["head"]
+    mended = pl.col("head").is_in(new.implode()) & pl.col("fallback")
+    before, after = (
+        (told.filter(~pl.col("fallback")).height, told.filter(~mended).height)
+        for told in (pieces, joined)
+    )
+    return after < before
+
+
+def _held(lines: pl.DataFrame) -> pl.DataFrame:
+    """Return `line message fallback` of each message in some lines.
+
+    Apart from the net and truncated ones.
     """
     kept = lines.filter(grammar.has_needle("raw", grammar.strict()))
     found = grammar.match(framing.frame(kept), grammar.strict())
-    told = [
-        (message.fallback, found[message.id].height)
-        for message in grammar.strict()
-        if message.id in found and not message.id.startswith(grammar.NET)
-        if not message.id.endswith(grammar.CUT_OFF)
+    held = [
+        found[m.id].select(
+            "line", message=pl.lit(m.id), fallback=pl.lit(m.fallback, pl.Boolean)
+        )
+        for m in grammar.strict()
+        if m.id in found
+        if not m.id.startswith(grammar.NET) and not m.id.endswith(grammar.CUT_OFF)
     ]
-    return sum(n for fallback, n in told if not fallback), sum(n for _, n in told)
+    return pl.concat(held) if held else pl.DataFrame(schema=HELD)
 
 
 def restored(lines: pl.DataFrame, plan: Plan) -> pl.DataFrame:

@@ -6,6 +6,7 @@ proves nothing: programs print it in addresses of web pages.
 
 from __future__ import annotations
 
+import html
 import re
 
 import polars as pl
@@ -17,17 +18,11 @@ TYPOGRAPHIC = {
     **dict.fromkeys("\u200b\u200c\u200d\ufeff\u00ad", ""),
     "\u2026": "...",
 }
-# the entities of `html.escape`, and of what web pages put for a blank
-ENTITIES = {
-    "&lt;": "<",
-    "&gt;": ">",
-    "&quot;": '"',
-    "&nbsp;": " ",
-    **dict.fromkeys(("&#x27;", "&#39;", "&apos;"), "'"),
-}
+# an entity that stands for a character that programs print
+_ENTITY = r"&(?:#[0-9]{1,6}|#[xX][0-9A-Fa-f]{1,5}|[A-Za-z]{2,8});"
 AMPERSAND = {"&amp;": "&"}  # replaced last: `&amp;lt;` is `&lt;`
 # where none is there, a pattern takes a tenth of the time of `contains_any`
-_EACH = "|".join(map(re.escape, [*TYPOGRAPHIC, *ENTITIES]))
+_EACH = "|".join([*map(re.escape, TYPOGRAPHIC), _ENTITY])
 
 
 def may_be() -> pl.Expr:
@@ -39,10 +34,23 @@ def found(lines: pl.DataFrame) -> dict[str, str] | None:
     """Return what is to be replaced by what."""
     raw = lines["raw"]
     used: dict[str, str] = {}
-    for known, more in ((TYPOGRAPHIC, {}), (ENTITIES, AMPERSAND)):
-        if raw.str.contains_any(list(known)).any():
-            used |= known | more
+    if raw.str.contains_any(list(TYPOGRAPHIC)).any():
+        used |= TYPOGRAPHIC
+    if entities := _entities(raw):
+        used |= entities | AMPERSAND
     return used or None
+
+
+def _entities(raw: pl.Series) -> dict[str, str]:
+    """Return the entities of some lines, except `&amp;`, with what they stand for."""
+    told = raw.filter(raw.str.contains(_ENTITY)).str.extract_all(_ENTITY)
+    each = told.explode().unique().drop_nulls().sort()
+    plain = {name: TYPOGRAPHIC.get(c := html.unescape(name), c) for name in each}
+    return {
+        name: to
+        for name, to in plain.items()
+        if to.isascii() and to.isprintable() and name not in {to, *AMPERSAND}
+    }
 
 
 def undone(lines: pl.DataFrame, how: dict[str, str]) -> pl.DataFrame:
@@ -53,7 +61,7 @@ def undone(lines: pl.DataFrame, how: dict[str, str]) -> pl.DataFrame:
 def says(how: dict[str, str]) -> str:
     """Say what was replaced."""
     what = [
-        "HTML entities" if "&lt;" in how else "",
+        "HTML entities" if AMPERSAND.keys() <= how.keys() else "",
         "typographic quotes and blanks" if "\u2026" in how else "",
     ]
     return f"{' and '.join(filter(None, what))} are read as plain text"
