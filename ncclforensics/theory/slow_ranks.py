@@ -104,7 +104,10 @@ def _judged(frames: Frames) -> tuple[pl.DataFrame | None, Slow | None]:
 
 def _excess(told: OwnTime, groups: pl.DataFrame) -> pl.DataFrame:
     calls = told.calls
-    roles = rank_roles.roles(calls, "label").join(stages(calls, groups), on="rank")
+    # of a job without messages that dumps of NCCL would hold, groups are no stages
+    holds = told.shows_messages and calls["record_id"].is_not_null().all()
+    alike = rank_roles.roles(calls, "label")
+    roles = alike.join(stages(calls, groups, shows_messages=holds), on="rank")
     role = pl.struct("role", "stage").rank("dense").alias("role")
     clocks = calls.select("rank", "clock").unique()
     both = ("own", "own_sending")
@@ -122,10 +125,22 @@ def _excess(told: OwnTime, groups: pl.DataFrame) -> pl.DataFrame:
 def _slow(told: OwnTime, above: pl.DataFrame) -> Slow | None:
     """Return the slowest ranks of a history, if they cost a share worth a line.
 
+    They are slow all the time, or stand still now and then. The first is told without
+    what a few long steps add, and the second by these.
+    """
+    steady = _slow_by(told, _ranks(above, LONG_STEPS))
+    if steady is not None and steady.is_named:
+        return steady
+    halting = _slow_by(told, _ranks(above, 0.0))
+    return halting if halting is not None and halting.is_named else steady or halting
+
+
+def _slow_by(told: OwnTime, ranks: pl.DataFrame) -> Slow | None:
+    """Return the slowest ranks by the shares that `ranks` has.
+
     Ranks of one clock are compared with each other, and hosts as a whole, whose clocks
     are less sure. GPU times need no clock: there ranks of all hosts are compared.
     """
-    ranks = _ranks(above)
     if told.timed:
         looks = [_shares(ranks, "role")]
     else:
@@ -136,12 +151,7 @@ def _slow(told: OwnTime, above: pl.DataFrame) -> Slow | None:
             error=(pl.col("error") ** 2 + pl.col("doubt") ** 2).sqrt(),
         )
         looks = [_shares(ranks, "role", "clock"), _shares(hosts, "role")]
-    seen = not told.calls["backend"].eq("gloo").any() or told.calls["is_p2p"].any()
-    found = [
-        slowest
-        for look in looks
-        if (slowest := _slowest(look, timed=told.timed, shows_messages=seen))
-    ]
+    found = [slowest for look in looks if (slowest := _slowest(told, look))]
     if not found:
         return None
     share, mine, peers = max(found, key=lambda one: one[0])
@@ -170,15 +180,18 @@ def _is_role(told: OwnTime, found: Slow) -> bool:
     return 2 * own.height >= clocks.height or not ends.isdisjoint(found.ranks)
 
 
-def _ranks(above: pl.DataFrame) -> pl.DataFrame:
-    """Return `rank role clock case share error`: means over slices, clipped."""
-    cases = [_means(above, case) for case in ("more", SENDING)]
+def _ranks(above: pl.DataFrame, clipped: float) -> pl.DataFrame:
+    """Return `rank role clock case share error`: means over slices.
+
+    The share `clipped` of the slices at either end counts as much as the next.
+    """
+    cases = [_means(above, case, clipped) for case in ("more", SENDING)]
     return pl.concat(cases).sort("rank", "case")
 
 
-def _means(above: pl.DataFrame, case: str) -> pl.DataFrame:
+def _means(above: pl.DataFrame, case: str, clipped: float) -> pl.DataFrame:
     own, more = ("rank", "role", "clock"), pl.col("more")
-    low, high = (more.quantile(q).over(own) for q in (LONG_STEPS, 1 - LONG_STEPS))
+    low, high = (more.quantile(q).over(own) for q in (clipped, 1 - clipped))
     # slices may cut the steps of two ranks at other places: some together do not
     batch = pl.col("slice") * BATCHES // (pl.col("slice").max().over(own) + 1)
     return (
@@ -213,7 +226,7 @@ def _shares(ranks: pl.DataFrame, *peers: str) -> pl.DataFrame:
 
 
 def _slowest(
-    ranks: pl.DataFrame, *, timed: bool, shows_messages: bool
+    told: OwnTime, ranks: pl.DataFrame
 ) -> tuple[float, pl.Series, pl.Series] | None:
     """Return the share of the slow ranks, who they are, and who their peers are.
 
@@ -232,12 +245,12 @@ def _slowest(
     all_peers = ranks.filter(pl.col("peers").is_in(named["peers"].implode()))
     peers = all_peers.filter(~pl.col("rank").is_in(mine.implode()))
     of_role = ranks.filter(pl.col("role").is_in(named["role"].implode())).height
-    if peers.is_empty() or 2 * mine.len() + (not timed) > of_role:
+    if peers.is_empty() or 2 * mine.len() + (not told.timed) > of_role:
         return None
     of_hosts = ranks.filter(pl.col("clock").is_in(named["clock"].implode())).height
     if of_hosts > mine.len() > max(1, of_role // FEW):
         return None
-    if named["role"].n_unique() > 1 and not shows_messages:
+    if named["role"].n_unique() > 1 and not told.shows_messages:
         return None
     # what a few long steps of another rank may be is not held against the others
     rest = ranks.filter(~pl.col("rank").is_in(mine.implode()))
@@ -257,7 +270,7 @@ def _told(
     """Return what the calls say of slow ranks; None if others are last as often."""
     is_mine = pl.col("rank").is_in(mine.implode())
     come = pl.col("late")
-    met = told.calls.filter(pl.col("meets").is_not_null() & pl.col("blocks"))
+    met = told.calls.filter(pl.col("meets").is_not_null() & pl.col("counts"))
     sides = (
         met.with_columns(mine=is_mine)
         .group_by("meets")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.timing import pace
+from ncclforensics.correlate.timing.turns import TIGHT, with_turns
 from ncclforensics.correlate.traces import inspected
 from ncclforensics.correlate.traces.progress import ROOTED, grouped, signature
 
@@ -36,7 +37,6 @@ KNOWN = 0.9  # share of the calls that must tell when they ended, or how long th
 FEW = 4  # meetings in each half of the history
 MEDIAN = 1.9  # standard error of a median, in median deviations
 ERRORS = 4.0  # standard errors in the most that clocks are apart
-TIGHT = 1e-4  # seconds: no two ranks come to a call closer together than that
 DRIFT = 2e-4  # seconds a second; no clock gains more, but uneven ranks seem to
 SOME = 0.02  # share of the calls
 ROUNDS = 60  # of the fit; each halves the error of hosts that meet through others
@@ -45,8 +45,8 @@ ROUNDS = 60  # of the fit; each halves the error of hosts that meet through othe
 def arrivals(frames: Frames) -> pl.DataFrame:
     """Return the calls of all ranks with a history, in order, as `made` s.
 
-    Columns: `rank group op place host clock label kind what is_p2p meets`, `made` (f64,
-    seconds on one clock), `raw` (on the host's own), `took` (s), `source line stack`.
+    Columns: `rank group op place host clock label kind what is_p2p meets turn`, `made`
+    (f64, seconds on one clock), `raw` (on the host's own), `took` (s), `source line`.
     `kind` is the same call of a program in one group, `what` in any. `meets` numbers
     the collectives to which all members came whose dumps are here; `clock` the hosts,
     or the ranks whose host is unknown.
@@ -78,7 +78,7 @@ def arrivals(frames: Frames) -> pl.DataFrame:
         )
         .drop("t_completed", "duration_ms", "pg_id")
     )
-    return _on_one_clock(_met(made))
+    return _on_one_clock(with_turns(_met(made)))
 
 
 def _made(frames: Frames) -> pl.DataFrame:
@@ -122,7 +122,7 @@ def _on_one_clock(made: pl.DataFrame) -> pl.DataFrame:
     # nobody leaves a call before the last has come: else clocks are not off like that;
     # a watchdog sees the end of a call when it looks, which is not at once
     alike = _corrected(made, off.with_columns(off=0.0 * pl.col("off"), drift=0.0))
-    if _left_early(alike) + SOME < _left_early(told):
+    if _is_earlier(_left_early(told), _left_early(alike)):
         return alike
     if by_end:
         return told
@@ -140,7 +140,7 @@ def _on_one_clock(made: pl.DataFrame) -> pl.DataFrame:
         )
         again = _corrected(made, right)
         # if more leave early then, that clock was ahead
-        if _left_early(again) <= _left_early(told) + SOME:
+        if not _is_earlier(_left_early(again), _left_early(told)):
             return again
     return told
 
@@ -154,13 +154,34 @@ def _corrected(made: pl.DataFrame, off: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _left_early(made: pl.DataFrame) -> float:
-    """Return the share of the calls that a member left before the last had come."""
+def _left_early(made: pl.DataFrame) -> tuple[float, float]:
+    """Return the share of the calls that a member left before the last had come.
+
+    The first counts of each group only the calls that this is true of least: on NCCL,
+    ranks leave at once all calls but those that end a row. The second counts all.
+    """
     come = pl.col("made").max().over("meets")
     early = pl.col("made").shift(-1).over("rank") < come - TIGHT
     met = pl.col("meets").is_not_null() & ~pl.col("op").is_in(ROOTED)
-    told = made.select(early.filter(met).mean()).item()
-    return float(told or 0.0)
+    told = made.with_columns(early=early).filter(met)
+    ends = (
+        told.filter(pl.col("clock").n_unique().over("meets") > 1)
+        .group_by("group", "turn")
+        .agg(pl.col("early").mean(), pl.len().alias("many"))
+        .filter(pl.col("many") >= LEAST)
+        .group_by("group")
+        .agg(pl.col("early").min(), pl.col("many").sum())
+        .select((pl.col("early") * pl.col("many")).sum() / pl.col("many").sum())
+    )
+    return float(ends.item() or 0.0), float(str(told["early"].mean() or 0.0))
+
+
+def _is_earlier(left: tuple[float, float], than: tuple[float, float]) -> bool:
+    """Whether more calls were left early; if as many that end rows, of all calls."""
+    for these, those in zip(left, than, strict=True):
+        if abs(these - those) > SOME:
+            return these > those
+    return False
 
 
 def offsets(
