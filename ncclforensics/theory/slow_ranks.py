@@ -76,10 +76,11 @@ class Slow:
 
 
 def excess(frames: Frames) -> pl.DataFrame | None:
-    """Return `rank role clock slice more more_sending`: own time above the role's.
+    """Return `rank role team clock slice more more_sending`: own time above the role's.
 
     Both are shares of the time. A role is what ranks of a stage do that make the same
-    calls. It is that of the calls, or of the logs where these alone tell who is slow.
+    calls, a team are those of it that meet most. It is that of the calls, or of the
+    logs where these alone tell who is slow.
     """
     return _judged(frames)[0]
 
@@ -110,10 +111,19 @@ def _excess(told: OwnTime, groups: pl.DataFrame) -> pl.DataFrame:
     roles = alike.join(stages(calls, groups, shows_messages=holds), on="rank")
     role = pl.struct("role", "stage").rank("dense").alias("role")
     clocks = calls.select("rank", "clock").unique()
+    met = calls.filter(pl.col("meets").is_not_null() & pl.col("group").is_not_null())
+    teams = (
+        met.group_by("rank", "group")
+        .len()
+        .sort("len", "group")
+        .group_by("rank")
+        .agg(pl.col("group").last().alias("team"))
+    )
     both = ("own", "own_sending")
     return (
         told.slices.join(roles.select("rank", role), on="rank")
         .join(clocks, on="rank")
+        .join(teams, on="rank", how="left")
         .with_columns(
             pl.col(c) - pl.col(c).median().over("role", "slice") for c in both
         )
@@ -128,21 +138,26 @@ def _slow(told: OwnTime, above: pl.DataFrame) -> Slow | None:
     They are slow all the time, or stand still now and then. The first is told without
     what a few long steps add, and the second by these.
     """
-    steady = _slow_by(told, _ranks(above, LONG_STEPS))
+    steady = _slow_by(told, above, LONG_STEPS)
     if steady is not None and steady.is_named:
         return steady
-    halting = _slow_by(told, _ranks(above, 0.0))
+    halting = _slow_by(told, above, 0.0)
     return halting if halting is not None and halting.is_named else steady or halting
 
 
-def _slow_by(told: OwnTime, ranks: pl.DataFrame) -> Slow | None:
-    """Return the slowest ranks by the shares that `ranks` has.
+def _slow_by(told: OwnTime, above: pl.DataFrame, clipped: float) -> Slow | None:
+    """Return the slowest ranks without what the longest steps of each add.
 
     Ranks of one clock are compared with each other, and hosts as a whole, whose clocks
-    are less sure. GPU times need no clock: there ranks of all hosts are compared.
+    are less sure. GPU times need no clock: there ranks of all hosts are compared. Those
+    of a team wait for the same others, so they differ by their own time alone.
     """
+    ranks = _ranks(above, clipped, "role")
     if told.timed:
-        looks = [_shares(ranks, "role")]
+        looks = [
+            _shares(ranks, "role"),
+            _shares(_ranks(above, clipped, "role", "team"), "role", "team"),
+        ]
     else:
         doubt = told.calls.select("rank", told.doubt.alias("doubt")).unique("rank")
         whole = pl.col("share").quantile(0.5, interpolation="lower")
@@ -150,7 +165,8 @@ def _slow_by(told: OwnTime, ranks: pl.DataFrame) -> Slow | None:
             whole.over("role", "clock", "case"),
             error=(pl.col("error") ** 2 + pl.col("doubt") ** 2).sqrt(),
         )
-        looks = [_shares(ranks, "role", "clock"), _shares(hosts, "role")]
+        beside = _ranks(above, clipped, "role", "clock")
+        looks = [_shares(beside, "role", "clock"), _shares(hosts, "role")]
     found = [slowest for look in looks if (slowest := _slowest(told, look))]
     if not found:
         return None
@@ -180,17 +196,24 @@ def _is_role(told: OwnTime, found: Slow) -> bool:
     return 2 * own.height >= clocks.height or not ends.isdisjoint(found.ranks)
 
 
-def _ranks(above: pl.DataFrame, clipped: float) -> pl.DataFrame:
-    """Return `rank role clock case share error`: means over slices.
+def _ranks(above: pl.DataFrame, clipped: float, *peers: str) -> pl.DataFrame:
+    """Return `rank role team clock case share error`: means over slices.
 
-    The share `clipped` of the slices at either end counts as much as the next.
+    They are above the median of the `peers` in each slice. The share `clipped` of the
+    slices at either end counts as much as the next.
     """
-    cases = [_means(above, case, clipped) for case in ("more", SENDING)]
-    return pl.concat(cases).sort("rank", "case")
+    both = ("more", SENDING)
+    usual = (pl.col(case).median().over(*peers, "slice") for case in both)
+    above = above.with_columns(
+        pl.col(case) - median for case, median in zip(both, usual, strict=True)
+    )
+    return pl.concat([_means(above, case, clipped) for case in both]).sort(
+        "rank", "case"
+    )
 
 
 def _means(above: pl.DataFrame, case: str, clipped: float) -> pl.DataFrame:
-    own, more = ("rank", "role", "clock"), pl.col("more")
+    own, more = ("rank", "role", "team", "clock"), pl.col("more")
     low, high = (more.quantile(q).over(own) for q in (clipped, 1 - clipped))
     # slices may cut the steps of two ranks at other places: some together do not
     batch = pl.col("slice") * BATCHES // (pl.col("slice").max().over(own) + 1)

@@ -56,12 +56,32 @@ def timed_out(told: pl.DataFrame) -> pl.DataFrame:
     return told.filter(over.is_between(-CLOCK_MS, WRITES_MS))
 
 
-def are_early(told: pl.DataFrame) -> bool:
-    """Whether several dumps were all written soon after their ranks' calls."""
-    return told.height > 1 and are_soon(told)
+def last_calls(outline: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFrame:
+    """Return how old the newest call of each dump was when it was written.
+
+    Columns are those of `ages`. A dump counts if nobody waits in it, too.
+    """
+    newest = outline.drop_nulls(["rank", "t"]).sort("rank", "t", "line")
+    last = newest.unique("rank", keep="last", maintain_order=True)
+    held = last.select("rank", "t", "source", "line", choice=pl.lit(0))
+    return ages(held, outline, sources)
+
+
+def are_early(told: pl.DataFrame, last: pl.DataFrame) -> bool:
+    """Whether dumps were written soon after their ranks' calls.
+
+    `told` are the `ages` of calls that hold ranks up, `last` the `last_calls`. One file
+    alone may be as old as its calls by chance.
+    """
+    together = last.filter(soon()).height > 1
+    return told.height > 0 and together and are_soon(told)
 
 
 def are_soon(told: pl.DataFrame) -> bool:
     """Whether no dump was written long after its rank's call."""
-    soon = pl.col("waited") < pl.min_horizontal(EARLY * pl.col("timeout_ms"), EARLY_MS)
-    return bool(told.select(soon.all()).item())
+    return bool(told.select(soon().all()).item())
+
+
+def soon() -> pl.Expr:
+    """Return whether a dump was written soon after a call of its rank."""
+    return pl.col("waited") < pl.min_horizontal(EARLY * pl.col("timeout_ms"), EARLY_MS)
