@@ -38,6 +38,7 @@ FEW = 4  # meetings in each half of the history
 MEDIAN = 1.9  # standard error of a median, in median deviations
 ERRORS = 4.0  # standard errors in the most that clocks are apart
 DRIFT = 2e-4  # seconds a second; no clock gains more, but uneven ranks seem to
+POLL = 0.1  # seconds between two looks of NCCL's watchdog
 SOME = 0.02  # share of the calls
 ROUNDS = 60  # of the fit; each halves the error of hosts that meet through others
 
@@ -47,7 +48,8 @@ def arrivals(frames: Frames) -> pl.DataFrame:
 
     Columns: `rank group op place host clock label kind what is_p2p meets turn`, `made`
     (f64, seconds on one clock), `raw` (on the host's own), `took` (s), `source line`.
-    `kind` is the same call of a program in one group, `what` in any. `meets` numbers
+    `kind` is the same call of a program in one group, `what` in any, `same` in groups
+    alike. `meets` numbers
     the collectives to which all members came whose dumps are here; `clock` the hosts,
     or the ranks whose host is unknown.
     """
@@ -74,6 +76,9 @@ def arrivals(frames: Frames) -> pl.DataFrame:
             label=pl.struct("pg_desc", "op", off).hash(seed=0),
             kind=pl.struct("group", "kind").hash(seed=0),
             what="kind",
+            same=pl.struct(
+                "kind", "pg_desc", pl.col("rank").n_unique().over("group")
+            ).hash(seed=0),
             place=pl.int_range(pl.len()).over("rank"),
         )
         .drop("t_completed", "duration_ms", "pg_id")
@@ -115,16 +120,21 @@ def _on_one_clock(made: pl.DataFrame) -> pl.DataFrame:
     """Add `made` and `ended`, the times without what each clock is off and drifts."""
     together = made.filter(pl.col("meets").is_not_null() & ~pl.col("op").is_in(ROOTED))
     tells_end = together["done"].is_not_null().mean() or 0.0
-    by_end = float(str(tells_end)) > KNOWN
-    time = "done" if by_end else "raw"
-    off = offsets(together, time)
+    time, off = "raw", offsets(together, "raw")
+    if float(str(tells_end)) > KNOWN:
+        seen = offsets(together, "done")
+        both = off.join(seen, on="clock", suffix="_seen")
+        apart = (both["off"] - both["off_seen"]).abs().max()
+        # a watchdog looks now and then: closer than that, the calls tell more
+        if float(str(apart or 0.0)) > POLL:
+            time, off = "done", seen
     told = _corrected(made, off)
     # nobody leaves a call before the last has come: else clocks are not off like that;
     # a watchdog sees the end of a call when it looks, which is not at once
     alike = _corrected(made, off.with_columns(off=0.0 * pl.col("off"), drift=0.0))
     if _is_earlier(_left_early(told), _left_early(alike)):
         return alike
-    if by_end:
+    if time == "done":
         return told
     for late in pace.ahead_for_real(told):
         apart = pace.apart(offsets(together, time, [late]), late, told)

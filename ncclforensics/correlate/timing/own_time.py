@@ -27,6 +27,7 @@ CALLS_A_SLICE = 3
 CARRIED = 0.5  # share of a lateness left at the next call, if the call does not block
 SEND = "send"
 AT_ONCE = 0.1  # of how the last one's lateness varies: others that begin that close
+SLIGHT = 0.01  # share of the pause after a call: a rank so late there carries nothing
 AHEAD = 0.9  # share of the calls that a waiter must not leave before the last has come
 
 
@@ -119,7 +120,7 @@ def _timed(calls: pl.DataFrame) -> pl.DataFrame:
         apart=pl.when(met).then((took.max() - took.median()).over("meets")),
         most=pl.when(met).then((took.max() - took.min()).over("meets")),
     )
-    after = pl.col("late", "apart", "most", "kind", "group").shift(-1).over("rank")
+    after = pl.col("late", "apart", "most", "same", "group").shift(-1).over("rank")
     known = calls.with_columns(after.name.prefix("next_"))
     known = known.drop_nulls(["late", "next_late"])
     most = pl.col("next_most")
@@ -129,17 +130,19 @@ def _timed(calls: pl.DataFrame) -> pl.DataFrame:
         pl.col("next_apart").median() < AT_ONCE * (most - most.median()).abs().median()
     )
     at_once = (
-        known.with_columns(same=pl.col("group") == pl.col("next_group"))
-        .group_by("kind", "next_kind")
-        .agg(once=close & pl.col("same").all(), many=pl.len())
-        .group_by("kind")
+        known.with_columns(stays=pl.col("group") == pl.col("next_group"))
+        .group_by("same", "next_same")
+        .agg(once=close & pl.col("stays").all(), many=pl.len())
+        .group_by("same")
         .agg(pl.col("once").sort_by("many").last())
     )
-    ends = _carried(known).join(at_once, on="kind")
-    ends = ends.select("kind", pl.col("blocks") & ~pl.col("once"))
+    ends = _carried(known.with_columns(kind="same")).rename({"kind": "same"})
+    ends = ends.join(at_once, on="same").select(
+        "same", pl.col("blocks") & ~pl.col("once")
+    )
     wait = pl.when("blocks").then(took.fill_null(0.0)).otherwise(0.0)
     return _with_rows(
-        calls.join(ends, on="kind", how="left", maintain_order="left")
+        calls.join(ends, on="same", how="left", maintain_order="left")
         .with_columns(pl.col("blocks").fill_null(True))
         .with_columns(counts="blocks")
         .with_columns(wait=wait)
@@ -222,11 +225,22 @@ def _blocking(calls: pl.DataFrame) -> pl.DataFrame:
     later = pl.col("next") - (pl.col("made") + pl.col("left"))
     known = calls.filter(pl.col("left").is_not_null() & pl.col("next").is_not_null())
     scale = pl.col("late").abs().mean()
-    waited = known.group_by("kind").agg(waited=(later > -0.1 * scale).mean())
+    waited = known.group_by("kind").agg(
+        waited=(later > -0.1 * scale).mean(),
+        pause=(pl.col("next") - pl.col("made")).median(),
+    )
+    usual = (
+        known.group_by("kind", "rank")
+        .agg(pl.col("late").median().abs(), pl.len().alias("many"))
+        .group_by("kind")
+        .agg(pl.col("late").max(), pl.col("many").sum())
+    )
+    slight = (pl.col("late") < SLIGHT * pl.col("pause")) & (pl.col("many") >= LEAST)
     return (
         _carried(known)
         .join(waited, on="kind")
-        .select("kind", pl.col("blocks") & (pl.col("waited") > AHEAD))
+        .join(usual, on="kind")
+        .select("kind", (pl.col("blocks") | slight) & (pl.col("waited") > AHEAD))
     )
 
 

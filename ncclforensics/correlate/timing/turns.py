@@ -12,7 +12,7 @@ TIGHT = 1e-4  # seconds: no two ranks come to a call closer together than that
 
 
 def with_turns(calls: pl.DataFrame) -> pl.DataFrame:
-    """Add `turn`: `kind`, but apart where the same call ends a row, or does not.
+    """Add `turn`: `same`, but apart where the same call ends a row, or does not.
 
     Layers and buckets of one size make the same call many times a step, and ranks wait
     for each other in the last of them alone. After that one the pause is longer: the
@@ -26,23 +26,23 @@ def with_turns(calls: pl.DataFrame) -> pl.DataFrame:
     pauses = (
         calls.with_columns(pause=pl.col("raw").shift(-1).over("rank") - pl.col("raw"))
         .drop_nulls(["meets", "pause"])
-        .group_by("meets", "kind")
+        .group_by("meets", "same")
         .agg(pause=pause)
-        .sort("kind", "pause", "meets")
+        .sort("same", "pause", "meets")
     )
     ends = (
-        pauses.with_columns(split=split.over("kind"), apart=apart.over("kind"))
+        pauses.with_columns(split=split.over("same"), apart=apart.over("same"))
         .drop_nulls("split")
-        .sort("kind", "split", "pause")
-        .group_by("kind", maintain_order=True)
+        .sort("same", "split", "pause")
+        .group_by("same", maintain_order=True)
         .agg(pl.col("pause", "apart").last())
         .filter(pl.col("apart") > CLEAR)
-        .select("kind", limit="pause")
+        .select("same", limit="pause")
     )
-    rows = pauses.join(ends, on="kind", how="left", maintain_order="left").select(
+    rows = pauses.join(ends, on="same", how="left", maintain_order="left").select(
         "meets", is_end=pl.col("pause") > pl.col("limit")
     )
-    turn = pl.struct("kind", pl.col("is_end").fill_null(False)).hash(seed=0)
+    turn = pl.struct("same", pl.col("is_end").fill_null(False)).hash(seed=0)
     return calls.join(rows, on="meets", how="left", maintain_order="left").with_columns(
         turn=turn
     )

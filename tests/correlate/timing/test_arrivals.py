@@ -24,6 +24,7 @@ def calls(clock_off, seen_late):
                     "clock": rank,
                     "group": "0",
                     "kind": n % 2,
+                    "same": n % 2,
                     "op": "all_reduce",
                     "place": n,
                     "meets": n,
