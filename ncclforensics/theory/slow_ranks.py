@@ -135,28 +135,15 @@ def _excess(told: OwnTime, groups: pl.DataFrame) -> pl.DataFrame:
 def _slow(told: OwnTime, above: pl.DataFrame) -> Slow | None:
     """Return the slowest ranks of a history, if they cost a share worth a line.
 
-    They are slow all the time, or stand still now and then. The first is told without
-    what a few long steps add, and the second by these.
-    """
-    steady = _slow_by(told, above, LONG_STEPS)
-    if steady is not None and steady.is_named:
-        return steady
-    halting = _slow_by(told, above, 0.0)
-    return halting if halting is not None and halting.is_named else steady or halting
-
-
-def _slow_by(told: OwnTime, above: pl.DataFrame, clipped: float) -> Slow | None:
-    """Return the slowest ranks without what the longest steps of each add.
-
     Ranks of one clock are compared with each other, and hosts as a whole, whose clocks
     are less sure. GPU times need no clock: there ranks of all hosts are compared. Those
     of a team wait for the same others, so they differ by their own time alone.
     """
-    ranks = _ranks(above, clipped, "role")
+    ranks = _ranks(above, "role")
     if told.timed:
         looks = [
             _shares(ranks, "role"),
-            _shares(_ranks(above, clipped, "role", "team"), "role", "team"),
+            _shares(_ranks(above, "role", "team"), "role", "team"),
         ]
     else:
         doubt = told.calls.select("rank", told.doubt.alias("doubt")).unique("rank")
@@ -165,7 +152,7 @@ def _slow_by(told: OwnTime, above: pl.DataFrame, clipped: float) -> Slow | None:
             whole.over("role", "clock", "case"),
             error=(pl.col("error") ** 2 + pl.col("doubt") ** 2).sqrt(),
         )
-        beside = _ranks(above, clipped, "role", "clock")
+        beside = _ranks(above, "role", "clock")
         looks = [_shares(beside, "role", "clock"), _shares(hosts, "role")]
     found = [slowest for look in looks if (slowest := _slowest(told, look))]
     if not found:
@@ -196,25 +183,22 @@ def _is_role(told: OwnTime, found: Slow) -> bool:
     return 2 * own.height >= clocks.height or not ends.isdisjoint(found.ranks)
 
 
-def _ranks(above: pl.DataFrame, clipped: float, *peers: str) -> pl.DataFrame:
+def _ranks(above: pl.DataFrame, *peers: str) -> pl.DataFrame:
     """Return `rank role team clock case share error`: means over slices.
 
-    They are above the median of the `peers` in each slice. The share `clipped` of the
-    slices at either end counts as much as the next.
+    They are above the median of the `peers` in each slice, and clipped.
     """
     both = ("more", SENDING)
     usual = (pl.col(case).median().over(*peers, "slice") for case in both)
     above = above.with_columns(
         pl.col(case) - median for case, median in zip(both, usual, strict=True)
     )
-    return pl.concat([_means(above, case, clipped) for case in both]).sort(
-        "rank", "case"
-    )
+    return pl.concat([_means(above, case) for case in both]).sort("rank", "case")
 
 
-def _means(above: pl.DataFrame, case: str, clipped: float) -> pl.DataFrame:
+def _means(above: pl.DataFrame, case: str) -> pl.DataFrame:
     own, more = ("rank", "role", "team", "clock"), pl.col("more")
-    low, high = (more.quantile(q).over(own) for q in (clipped, 1 - clipped))
+    low, high = (more.quantile(q).over(own) for q in (LONG_STEPS, 1 - LONG_STEPS))
     # slices may cut the steps of two ranks at other places: some together do not
     batch = pl.col("slice") * BATCHES // (pl.col("slice").max().over(own) + 1)
     return (

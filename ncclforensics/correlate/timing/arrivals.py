@@ -187,11 +187,13 @@ def _left_early(made: pl.DataFrame) -> tuple[float, float]:
 
 
 def _is_earlier(left: tuple[float, float], than: tuple[float, float]) -> bool:
-    """Whether more calls were left early; if as many that end rows, of all calls."""
-    for these, those in zip(left, than, strict=True):
-        if abs(these - those) > SOME:
-            return these > those
-    return False
+    """Whether more calls were left early, of those that end rows.
+
+    If as many were, of all calls: ranks that leave some at once leave many.
+    """
+    if abs(left[0] - than[0]) > SOME:
+        return left[0] > than[0]
+    return than[1] <= SOME and left[1] > than[1] + SOME
 
 
 def offsets(

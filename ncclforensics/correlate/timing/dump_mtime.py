@@ -21,6 +21,8 @@ CLOCK_MS = 1_000
 # a rank that has waited no longer, or for no more of its timeout, may still proceed
 EARLY_MS = 60_000
 EARLY = 1 / 10
+# a call that began so long ago may simply take its time
+JUST_MS = 1_000
 
 
 @once_if_empty(decided_by=2)
@@ -71,10 +73,12 @@ def are_early(told: pl.DataFrame, last: pl.DataFrame) -> bool:
     """Whether dumps were written soon after their ranks' calls.
 
     `told` are the `ages` of calls that hold ranks up, `last` the `last_calls`. One file
-    alone may be as old as its calls by chance.
+    alone may be as old as its calls by chance. If one rank alone is held up, the others
+    have gone on: only a call that had just begun is no standstill.
     """
     together = last.filter(soon()).height > 1
-    return told.height > 0 and together and are_soon(told)
+    begun = told.height > 1 or (told["waited"] < JUST_MS).all()
+    return told.height > 0 and together and begun and are_soon(told)
 
 
 def are_soon(told: pl.DataFrame) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.timing.arrivals import LEAST
 from ncclforensics.correlate.timing.own_time import MOST_SLICES, OwnTime
 from ncclforensics.model.frames import remembered
 from ncclforensics.model.tables import with_nulls
@@ -19,8 +20,6 @@ from ncclforensics.model.tables import with_nulls
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-# steps that ranks must tell; reports of Megatron are means of some steps each
-LEAST = 8
 LINES, BLOCKS = "timers.step", "timers.megatron.ranks"
 ITERATION = "launchers.megatron.iteration"
 _PAIR = (

@@ -94,11 +94,14 @@ def _sliced(calls: pl.DataFrame) -> pl.DataFrame:
 
     Slices are counted back from the last call that all came to, with as many calls on
     each rank: cut by time, a call at an edge would count on one rank and not on others.
+    None is shorter than a step, so that a long step is one of them.
     """
     ends = pl.col("place").filter(pl.col("meets").is_not_null()).max().over("rank")
     calls = calls.filter(pl.col("place") <= ends)
     least = int(str(calls.group_by("rank").len()["len"].min() or 0))
-    many = min(MOST_SLICES, least // CALLS_A_SLICE)
+    again = calls.filter(pl.col("meets").is_not_null()).group_by("rank", "turn").len()
+    steps = again.filter(pl.col("len") >= LEAST)["len"].min() or least
+    many = min(MOST_SLICES, least // CALLS_A_SLICE, int(str(steps)))
     if many < 2:
         return calls.clear()
     size = (pl.len() / many).round().cast(pl.Int64).over("rank")
