@@ -4,9 +4,10 @@
 
 Each job trains for some steps: ranks work (mostly they sleep, and run ahead of all else
 on the machine, so that its load decides little), now and then longer or shorter, and
-average two gradients. One rank is slowed from outside, by about the share of a step that its kind
-names: by a CPU quota, by the throttle of its disk, by SIGSTOP now and then, or by the
-bandwidth of its interface (tc; all ranks then have a network namespace of their own).
+average two gradients. One rank is slowed from outside, by about the share of a step
+that its kind names: by a CPU quota, by the throttle of its disk, by SIGSTOP now and
+then, or by the bandwidth of its interface (tc; all ranks then have a network namespace
+of their own).
 Or it works longer itself, or nobody is slow; or stages pass messages, which is a bubble
 and nobody's fault. Needs torch, and root and cgroups v1 for quota, throttle and tc.
 
