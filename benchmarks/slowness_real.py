@@ -2,11 +2,12 @@
 
     python benchmarks/slowness_real.py [--jobs N] [--ranks N] [--steps N] [--kind …]
 
-Each job trains for some steps: ranks read a batch from disk, work (mostly they sleep,
-so that a busy machine decides little), now and then longer or shorter, and average two
-gradients. One rank is slowed from outside, by about the share of a step that its kind
-names: by a CPU quota, by the throttle of its disk, by SIGSTOP now and then, or by the
-bandwidth of its interface (tc; all ranks then have a network namespace of their own).
+Each job trains for some steps: ranks work (mostly they sleep, and run ahead of all else
+on the machine, so that its load decides little), now and then longer or shorter, and
+average two gradients. One rank is slowed from outside, by about the share of a step
+that its kind names: by a CPU quota, by the throttle of its disk, by SIGSTOP now and
+then, or by the bandwidth of its interface (tc; all ranks then have a network namespace
+of their own).
 Or it works longer itself, or nobody is slow; or stages pass messages, which is a bubble
 and nobody's fault. Needs torch, and root and cgroups v1 for quota, throttle and tc.
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import math
 import mmap
 import os
 import random
@@ -49,12 +51,12 @@ KINDS = (
         for share in (10, 30)
     ),
 )
-STEP = 0.15  # seconds of work
-PIECES = 30  # of the work: who is stopped while it sleeps does not sleep longer
+STEP = 0.5  # seconds of work
+PIECE_S = 0.02  # of the work: who is stopped while it sleeps does not sleep longer
 BURNT = 0.02  # seconds of CPU time in a step
-BATCH, PIECE = 1 << 20, 1 << 16  # bytes read in a step, and at once
-THROTTLED = 0.12  # seconds of a read; a throttle lets pass what takes less than 0.1
-LONGER = 0.07  # seconds that such a read takes longer than that of others, about
+BATCH, PIECE = 1 << 18, 1 << 16  # bytes read in a step, and at once
+LEAST_READ = 0.15  # seconds; a throttle lets pass what takes less than 0.1
+SHARES = 1 << 18  # of the CPU, the most there are: a quota is to limit, and not others
 FLOATS = 65_536  # of a gradient
 GROUPS = Path("/sys/fs/cgroup")
 NETS = Path("/run/netns")
@@ -79,16 +81,20 @@ def train(
     from torch._C import _distributed_c10d
 
     recorder: Any = _distributed_c10d
+    if how != "cpu" or rank != who:  # a quota does not hold for such a process
+        with suppress(PermissionError):
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     dist.init_process_group("gloo", store, rank=rank, world_size=ranks)
     draw = random.Random(f"{rank} {into}")
     batch, file = mmap.mmap(-1, PIECE), os.open(into.parent / "data", DIRECT)
-    own, every = 0.0, round(LONGER / (share_of(kind) * STEP)) if how == "disk" else 1
+    own, every = 0.0, math.ceil(LEAST_READ / (share_of(kind) * STEP or LEAST_READ))
     with ExitStack() as slowed:
         if more and how in ("cpu", "disk"):
-            slowed.enter_context(limited(how, more))
+            slowed.enter_context(limited(how, more * (every if how == "disk" else 1)))
         for step in range(steps):
             begun = time.monotonic()
-            for piece in range(0, 0 if step % every else BATCH, PIECE):
+            reads = how == "disk" and step % every == 0
+            for piece in range(0, BATCH if reads else 0, PIECE):
                 os.preadv(file, [batch], step % 16 * BATCH + piece)
             until = time.process_time() + BURNT
             while time.process_time() < until:
@@ -97,8 +103,8 @@ def train(
             if kind == "pipeline":
                 pass_on(dist, torch, rank, ranks, work)
             else:
-                for _ in range(PIECES):
-                    time.sleep(work / PIECES)
+                for _ in range(pieces := round(work / PIECE_S)):
+                    time.sleep(work / pieces)
             own += time.monotonic() - begun
             for size in (FLOATS, 64):
                 dist.all_reduce(torch.ones(size))
@@ -114,7 +120,7 @@ DIRECT = os.O_RDONLY | os.O_DIRECT
 
 @contextmanager
 def limited(how: str, more: float) -> Iterator[None]:
-    """Limit CPU or disk of this process, so that a step takes `more` seconds longer."""
+    """Limit CPU or disk of this process, so that it takes `more` seconds longer."""
     kind = "cpu" if how == "cpu" else "blkio"
     group = GROUPS / kind / f"slow-{os.getpid()}"
     group.mkdir()
@@ -123,10 +129,11 @@ def limited(how: str, more: float) -> Iterator[None]:
         (group / "cpu.cfs_period_us").write_text(str(period))
         quota = round(period * BURNT / (BURNT + more))
         (group / "cpu.cfs_quota_us").write_text(str(max(quota, 1000)))
+        (group / "cpu.shares").write_text(str(SHARES))
     else:
         device = Path.cwd().stat().st_dev
         whole = f"{os.major(device)}:{os.minor(device) // 16 * 16}"
-        rate = f"{whole} {round(BATCH / THROTTLED)}"
+        rate = f"{whole} {round(BATCH / more)}"
         (group / "blkio.throttle.read_bps_device").write_text(rate)
     (group / "cgroup.procs").write_text(str(os.getpid()))
     try:
@@ -230,7 +237,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--steps", type=int, default=80)
+    parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kind", nargs="*", default=list(KINDS))
     parser.add_argument("--keep", type=Path, help="a folder for the dumps")

@@ -94,8 +94,14 @@ class Details(Struct, frozen=True):
 def details(
     report: Report, frames: Frames, excerpts: Sequence[Excerpt] = ()
 ) -> Details:
-    """Return the details of a report from the frames that it was built from."""
-    calls = _calls(report, frames)
+    """Return the details of a report from the frames that it was built from.
+
+    Of a job that runs, calls that were under way when dumps were taken are no waits.
+    """
+    goes_on = report.outcome == "no-failure" or (
+        report.verdict is not None and report.verdict.slug == "slow-rank"
+    )
+    calls = [] if goes_on else _calls(report, frames)
     signs = _signs(report, frames)
     return Details(
         excerpts=tuple(excerpts),
@@ -103,7 +109,7 @@ def details(
         more_calls=max(len(calls) - MOST_CALLS, 0),
         rank_calls=rank_calls(report, frames),
         late_ranks=late_ranks(report, frames),
-        waits=wait_groups(report, frames),
+        waits=None if goes_on else wait_groups(report, frames),
         signs=signs[:MOST_SIGNS],
         more_signs=max(len(signs) - MOST_SIGNS, 0),
     )

@@ -76,10 +76,11 @@ class Slow:
 
 
 def excess(frames: Frames) -> pl.DataFrame | None:
-    """Return `rank role clock slice more more_sending`: own time above the role's.
+    """Return `rank role team clock slice more more_sending`: own time above the role's.
 
     Both are shares of the time. A role is what ranks of a stage do that make the same
-    calls. It is that of the calls, or of the logs where these alone tell who is slow.
+    calls, a team are those of it that meet most. It is that of the calls, or of the
+    logs where these alone tell who is slow.
     """
     return _judged(frames)[0]
 
@@ -104,13 +105,25 @@ def _judged(frames: Frames) -> tuple[pl.DataFrame | None, Slow | None]:
 
 def _excess(told: OwnTime, groups: pl.DataFrame) -> pl.DataFrame:
     calls = told.calls
-    roles = rank_roles.roles(calls, "label").join(stages(calls, groups), on="rank")
+    # of a job without messages that dumps of NCCL would hold, groups are no stages
+    holds = told.shows_messages and calls["record_id"].is_not_null().all()
+    alike = rank_roles.roles(calls, "label")
+    roles = alike.join(stages(calls, groups, shows_messages=holds), on="rank")
     role = pl.struct("role", "stage").rank("dense").alias("role")
     clocks = calls.select("rank", "clock").unique()
+    met = calls.filter(pl.col("meets").is_not_null() & pl.col("group").is_not_null())
+    teams = (
+        met.group_by("rank", "group")
+        .len()
+        .sort("len", "group")
+        .group_by("rank")
+        .agg(pl.col("group").last().alias("team"))
+    )
     both = ("own", "own_sending")
     return (
         told.slices.join(roles.select("rank", role), on="rank")
         .join(clocks, on="rank")
+        .join(teams, on="rank", how="left")
         .with_columns(
             pl.col(c) - pl.col(c).median().over("role", "slice") for c in both
         )
@@ -123,11 +136,15 @@ def _slow(told: OwnTime, above: pl.DataFrame) -> Slow | None:
     """Return the slowest ranks of a history, if they cost a share worth a line.
 
     Ranks of one clock are compared with each other, and hosts as a whole, whose clocks
-    are less sure. GPU times need no clock: there ranks of all hosts are compared.
+    are less sure. GPU times need no clock: there ranks of all hosts are compared. Those
+    of a team wait for the same others, so they differ by their own time alone.
     """
-    ranks = _ranks(above)
+    ranks = _ranks(above, "role")
     if told.timed:
-        looks = [_shares(ranks, "role")]
+        looks = [
+            _shares(ranks, "role"),
+            _shares(_ranks(above, "role", "team"), "role", "team"),
+        ]
     else:
         doubt = told.calls.select("rank", told.doubt.alias("doubt")).unique("rank")
         whole = pl.col("share").quantile(0.5, interpolation="lower")
@@ -135,13 +152,9 @@ def _slow(told: OwnTime, above: pl.DataFrame) -> Slow | None:
             whole.over("role", "clock", "case"),
             error=(pl.col("error") ** 2 + pl.col("doubt") ** 2).sqrt(),
         )
-        looks = [_shares(ranks, "role", "clock"), _shares(hosts, "role")]
-    seen = not told.calls["backend"].eq("gloo").any() or told.calls["is_p2p"].any()
-    found = [
-        slowest
-        for look in looks
-        if (slowest := _slowest(look, timed=told.timed, shows_messages=seen))
-    ]
+        beside = _ranks(above, "role", "clock")
+        looks = [_shares(beside, "role", "clock"), _shares(hosts, "role")]
+    found = [slowest for look in looks if (slowest := _slowest(told, look))]
     if not found:
         return None
     share, mine, peers = max(found, key=lambda one: one[0])
@@ -170,14 +183,21 @@ def _is_role(told: OwnTime, found: Slow) -> bool:
     return 2 * own.height >= clocks.height or not ends.isdisjoint(found.ranks)
 
 
-def _ranks(above: pl.DataFrame) -> pl.DataFrame:
-    """Return `rank role clock case share error`: means over slices, clipped."""
-    cases = [_means(above, case) for case in ("more", SENDING)]
-    return pl.concat(cases).sort("rank", "case")
+def _ranks(above: pl.DataFrame, *peers: str) -> pl.DataFrame:
+    """Return `rank role team clock case share error`: means over slices.
+
+    They are above the median of the `peers` in each slice, and clipped.
+    """
+    both = ("more", SENDING)
+    usual = (pl.col(case).median().over(*peers, "slice") for case in both)
+    above = above.with_columns(
+        pl.col(case) - median for case, median in zip(both, usual, strict=True)
+    )
+    return pl.concat([_means(above, case) for case in both]).sort("rank", "case")
 
 
 def _means(above: pl.DataFrame, case: str) -> pl.DataFrame:
-    own, more = ("rank", "role", "clock"), pl.col("more")
+    own, more = ("rank", "role", "team", "clock"), pl.col("more")
     low, high = (more.quantile(q).over(own) for q in (LONG_STEPS, 1 - LONG_STEPS))
     # slices may cut the steps of two ranks at other places: some together do not
     batch = pl.col("slice") * BATCHES // (pl.col("slice").max().over(own) + 1)
@@ -213,7 +233,7 @@ def _shares(ranks: pl.DataFrame, *peers: str) -> pl.DataFrame:
 
 
 def _slowest(
-    ranks: pl.DataFrame, *, timed: bool, shows_messages: bool
+    told: OwnTime, ranks: pl.DataFrame
 ) -> tuple[float, pl.Series, pl.Series] | None:
     """Return the share of the slow ranks, who they are, and who their peers are.
 
@@ -232,12 +252,12 @@ def _slowest(
     all_peers = ranks.filter(pl.col("peers").is_in(named["peers"].implode()))
     peers = all_peers.filter(~pl.col("rank").is_in(mine.implode()))
     of_role = ranks.filter(pl.col("role").is_in(named["role"].implode())).height
-    if peers.is_empty() or 2 * mine.len() + (not timed) > of_role:
+    if peers.is_empty() or 2 * mine.len() + (not told.timed) > of_role:
         return None
     of_hosts = ranks.filter(pl.col("clock").is_in(named["clock"].implode())).height
     if of_hosts > mine.len() > max(1, of_role // FEW):
         return None
-    if named["role"].n_unique() > 1 and not shows_messages:
+    if named["role"].n_unique() > 1 and not told.shows_messages:
         return None
     # what a few long steps of another rank may be is not held against the others
     rest = ranks.filter(~pl.col("rank").is_in(mine.implode()))
@@ -257,7 +277,7 @@ def _told(
     """Return what the calls say of slow ranks; None if others are last as often."""
     is_mine = pl.col("rank").is_in(mine.implode())
     come = pl.col("late")
-    met = told.calls.filter(pl.col("meets").is_not_null() & pl.col("blocks"))
+    met = told.calls.filter(pl.col("meets").is_not_null() & pl.col("counts"))
     sides = (
         met.with_columns(mine=is_mine)
         .group_by("meets")

@@ -163,7 +163,8 @@ def _motion(frames: Frames) -> Iterator[Fact]:
     if passed.height and _are_many(passed, frames) and not _stood_since(ages, passed):
         why = f"{count(passed.height, 'rank')} moved on while the dumps were taken"
         yield Fact("passed", "yes", why, _cite(passed))
-    if dump_mtime.are_early(ages):
+    last = dump_mtime.last_calls(calls, frames["sources"])
+    if dump_mtime.are_early(ages, last):
         most = float(str(ages["waited"].max())) / 1e3
         why = (
             f"no rank had waited for more than {lasted(most)} when its dump was written"

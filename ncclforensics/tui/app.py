@@ -204,6 +204,8 @@ class TimelineApp(Actions):
         self._say(loaded.report)
         listed = entries(loaded.report)
         self.listed.show(listed)
+        if loaded.late_ranks is not None:
+            self.listed.border_title = "verdicts · H shows who is slower, over time"
         if loaded.timeline is None or loaded.timeline.is_empty:
             self.query_one("#notice", Static).update(Content(loaded.why_empty))
             self.listed.focus()

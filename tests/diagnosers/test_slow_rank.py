@@ -66,6 +66,19 @@ def test_nobody_is_named_in_a_steady_or_an_uneven_job(tmp_path, timed):
         assert (told.outcome, told.fastest_gain) == ("no-failure", None)
 
 
+NOW_AND_THEN = {"calls": 6, "even": True, "steps": 100, "timed": True}
+
+
+def test_a_rank_that_stands_still_now_and_then_is_named(tmp_path):
+    told = report(tmp_path, "now and then 30 %", often=0.2, **NOW_AND_THEN)
+    assert told.verdict.culprits.ranks == (5,)
+
+
+def test_long_steps_of_anybody_are_nobodys_fault(tmp_path):
+    told = report(tmp_path, "steady", spikes=0.01, **NOW_AND_THEN)
+    assert (told.outcome, told.fastest_gain) == ("no-failure", None)
+
+
 def test_a_clock_that_is_off_and_drifts_is_no_slow_rank(tmp_path):
     off = {"offset": [0.0, 0.3], "drift": [0.0, 2e-5]}
     told = report(tmp_path, "steady", **off)
@@ -171,6 +184,25 @@ def test_of_the_same_calls_in_a_row_ranks_wait_in_the_last(tmp_path, calls):
     assert told.verdict.culprits.ranks == (5,)
     told, _ = streams(tmp_path / "steady", "steady", **alike)
     assert (told.outcome, told.fastest_gain) == ("no-failure", None)
+
+
+REPLICAS = {"backend": "nccl", "shape": "tp", "width": 4, "world": 16, "ended": True}
+
+
+@pytest.mark.parametrize("off", [0.0, 0.3])
+def test_who_is_late_to_a_row_of_calls_of_several_groups_is_named(tmp_path, off):
+    """Its team waits for it on the GPU alone, and the others in calls without it."""
+    clocks = {"off": [0.0, off, -off, 0.0]}
+    told, _ = streams(tmp_path / "slow", "cpu 30 %", **REPLICAS, **clocks)
+    assert told.verdict.culprits.ranks == (5,)
+    told, _ = streams(tmp_path / "steady", "steady", **REPLICAS, **clocks)
+    assert (told.outcome, told.fastest_gain) == ("no-failure", None)
+
+
+def test_a_slow_rank_is_told_from_its_team_where_other_teams_wait_elsewhere(tmp_path):
+    told, _ = streams(tmp_path, "gpu 30 %", **REPLICAS | {"backend": "timed"})
+    assert told.verdict.culprits.ranks == (5,)
+    assert told.verdict.confidence == "certain"
 
 
 def test_of_a_job_that_runs_nothing_stopped_and_nobody_waits_in_one_call(tmp_path):

@@ -28,6 +28,7 @@ def slow(tmp_path):
 
 async def test_the_host_of_the_slow_rank_is_the_hottest_row(opened, slow):
     async with opened(slow, size=(120, 40)) as (app, pilot):
+        assert "H shows who is slower" in "\n".join(text(app))
         await pilot.press("H")
         assert isinstance(app.screen, Page)
         rows = {w[0]: w[1] for w in map(str.split, plain(app)) if w[0][:3] == "gpu"}
@@ -39,6 +40,7 @@ async def test_the_host_of_the_slow_rank_is_the_hottest_row(opened, slow):
 
 async def test_where_nobody_is_slow_it_says_so(opened, jobs):
     async with opened(jobs / "torch-chain" / "evidence") as (app, pilot):
+        assert "H shows who is slower" not in "\n".join(text(app))
         await pilot.press("H")
         assert not isinstance(app.screen, Page)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.timing import pace
+from ncclforensics.correlate.timing.turns import TIGHT, with_turns
 from ncclforensics.correlate.traces import inspected
 from ncclforensics.correlate.traces.progress import ROOTED, grouped, signature
 
@@ -36,8 +37,8 @@ KNOWN = 0.9  # share of the calls that must tell when they ended, or how long th
 FEW = 4  # meetings in each half of the history
 MEDIAN = 1.9  # standard error of a median, in median deviations
 ERRORS = 4.0  # standard errors in the most that clocks are apart
-TIGHT = 1e-4  # seconds: no two ranks come to a call closer together than that
 DRIFT = 2e-4  # seconds a second; no clock gains more, but uneven ranks seem to
+POLL = 0.1  # seconds between two looks of NCCL's watchdog
 SOME = 0.02  # share of the calls
 ROUNDS = 60  # of the fit; each halves the error of hosts that meet through others
 
@@ -45,9 +46,10 @@ ROUNDS = 60  # of the fit; each halves the error of hosts that meet through othe
 def arrivals(frames: Frames) -> pl.DataFrame:
     """Return the calls of all ranks with a history, in order, as `made` s.
 
-    Columns: `rank group op place host clock label kind what is_p2p meets`, `made` (f64,
-    seconds on one clock), `raw` (on the host's own), `took` (s), `source line stack`.
-    `kind` is the same call of a program in one group, `what` in any. `meets` numbers
+    Columns: `rank group op place host clock label kind what is_p2p meets turn`, `made`
+    (f64, seconds on one clock), `raw` (on the host's own), `took` (s), `source line`.
+    `kind` is the same call of a program in one group, `what` in any, `same` in groups
+    alike. `meets` numbers
     the collectives to which all members came whose dumps are here; `clock` the hosts,
     or the ranks whose host is unknown.
     """
@@ -74,11 +76,14 @@ def arrivals(frames: Frames) -> pl.DataFrame:
             label=pl.struct("pg_desc", "op", off).hash(seed=0),
             kind=pl.struct("group", "kind").hash(seed=0),
             what="kind",
+            same=pl.struct(
+                "kind", "pg_desc", pl.col("rank").n_unique().over("group")
+            ).hash(seed=0),
             place=pl.int_range(pl.len()).over("rank"),
         )
         .drop("t_completed", "duration_ms", "pg_id")
     )
-    return _on_one_clock(_met(made))
+    return _on_one_clock(with_turns(_met(made)))
 
 
 def _made(frames: Frames) -> pl.DataFrame:
@@ -115,16 +120,21 @@ def _on_one_clock(made: pl.DataFrame) -> pl.DataFrame:
     """Add `made` and `ended`, the times without what each clock is off and drifts."""
     together = made.filter(pl.col("meets").is_not_null() & ~pl.col("op").is_in(ROOTED))
     tells_end = together["done"].is_not_null().mean() or 0.0
-    by_end = float(str(tells_end)) > KNOWN
-    time = "done" if by_end else "raw"
-    off = offsets(together, time)
+    time, off = "raw", offsets(together, "raw")
+    if float(str(tells_end)) > KNOWN:
+        seen = offsets(together, "done")
+        both = off.join(seen, on="clock", suffix="_seen")
+        apart = (both["off"] - both["off_seen"]).abs().max()
+        # a watchdog looks now and then: closer than that, the calls tell more
+        if float(str(apart or 0.0)) > POLL:
+            time, off = "done", seen
     told = _corrected(made, off)
     # nobody leaves a call before the last has come: else clocks are not off like that;
     # a watchdog sees the end of a call when it looks, which is not at once
     alike = _corrected(made, off.with_columns(off=0.0 * pl.col("off"), drift=0.0))
-    if _left_early(alike) + SOME < _left_early(told):
+    if _is_earlier(_left_early(told), _left_early(alike)):
         return alike
-    if by_end:
+    if time == "done":
         return told
     for late in pace.ahead_for_real(told):
         apart = pace.apart(offsets(together, time, [late]), late, told)
@@ -140,7 +150,7 @@ def _on_one_clock(made: pl.DataFrame) -> pl.DataFrame:
         )
         again = _corrected(made, right)
         # if more leave early then, that clock was ahead
-        if _left_early(again) <= _left_early(told) + SOME:
+        if not _is_earlier(_left_early(again), _left_early(told)):
             return again
     return told
 
@@ -154,13 +164,36 @@ def _corrected(made: pl.DataFrame, off: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _left_early(made: pl.DataFrame) -> float:
-    """Return the share of the calls that a member left before the last had come."""
+def _left_early(made: pl.DataFrame) -> tuple[float, float]:
+    """Return the share of the calls that a member left before the last had come.
+
+    The first counts of each group only the calls that this is true of least: on NCCL,
+    ranks leave at once all calls but those that end a row. The second counts all.
+    """
     come = pl.col("made").max().over("meets")
     early = pl.col("made").shift(-1).over("rank") < come - TIGHT
     met = pl.col("meets").is_not_null() & ~pl.col("op").is_in(ROOTED)
-    told = made.select(early.filter(met).mean()).item()
-    return float(told or 0.0)
+    told = made.with_columns(early=early).filter(met)
+    ends = (
+        told.filter(pl.col("clock").n_unique().over("meets") > 1)
+        .group_by("group", "turn")
+        .agg(pl.col("early").mean(), pl.len().alias("many"))
+        .filter(pl.col("many") >= LEAST)
+        .group_by("group")
+        .agg(pl.col("early").min(), pl.col("many").sum())
+        .select((pl.col("early") * pl.col("many")).sum() / pl.col("many").sum())
+    )
+    return float(ends.item() or 0.0), float(str(told["early"].mean() or 0.0))
+
+
+def _is_earlier(left: tuple[float, float], than: tuple[float, float]) -> bool:
+    """Whether more calls were left early, of those that end rows.
+
+    If as many were, of all calls: ranks that leave some at once leave many.
+    """
+    if abs(left[0] - than[0]) > SOME:
+        return left[0] > than[0]
+    return than[1] <= SOME and left[1] > than[1] + SOME
 
 
 def offsets(

@@ -21,6 +21,8 @@ CLOCK_MS = 1_000
 # a rank that has waited no longer, or for no more of its timeout, may still proceed
 EARLY_MS = 60_000
 EARLY = 1 / 10
+# a call that began so long ago may simply take its time
+JUST_MS = 1_000
 
 
 @once_if_empty(decided_by=2)
@@ -56,12 +58,34 @@ def timed_out(told: pl.DataFrame) -> pl.DataFrame:
     return told.filter(over.is_between(-CLOCK_MS, WRITES_MS))
 
 
-def are_early(told: pl.DataFrame) -> bool:
-    """Whether several dumps were all written soon after their ranks' calls."""
-    return told.height > 1 and are_soon(told)
+def last_calls(outline: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFrame:
+    """Return how old the newest call of each dump was when it was written.
+
+    Columns are those of `ages`. A dump counts if nobody waits in it, too.
+    """
+    newest = outline.drop_nulls(["rank", "t"]).sort("rank", "t", "line")
+    last = newest.unique("rank", keep="last", maintain_order=True)
+    held = last.select("rank", "t", "source", "line", choice=pl.lit(0))
+    return ages(held, outline, sources)
+
+
+def are_early(told: pl.DataFrame, last: pl.DataFrame) -> bool:
+    """Whether dumps were written soon after their ranks' calls.
+
+    `told` are the `ages` of calls that hold ranks up, `last` the `last_calls`. One file
+    alone may be as old as its calls by chance. If one rank alone is held up, the others
+    have gone on: only a call that had just begun is no standstill.
+    """
+    together = last.filter(soon()).height > 1
+    begun = told.height > 1 or (told["waited"] < JUST_MS).all()
+    return told.height > 0 and together and begun and are_soon(told)
 
 
 def are_soon(told: pl.DataFrame) -> bool:
     """Whether no dump was written long after its rank's call."""
-    soon = pl.col("waited") < pl.min_horizontal(EARLY * pl.col("timeout_ms"), EARLY_MS)
-    return bool(told.select(soon.all()).item())
+    return bool(told.select(soon().all()).item())
+
+
+def soon() -> pl.Expr:
+    """Return whether a dump was written soon after a call of its rank."""
+    return pl.col("waited") < pl.min_horizontal(EARLY * pl.col("timeout_ms"), EARLY_MS)

@@ -95,6 +95,7 @@ def _history(met: pl.DataFrame, whole: pl.DataFrame, many: int) -> OwnTime:
             label=pl.lit(0),
             place="meets",
             blocks=pl.lit(True),
+            counts=pl.lit(True),
             is_p2p=pl.lit(False),
             **{
                 c: pl.lit(None, pl.String)

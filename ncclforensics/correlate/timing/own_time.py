@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.timing.arrivals import KNOWN, LEAST, TIGHT, arrivals
+from ncclforensics.correlate.timing.arrivals import KNOWN, LEAST, arrivals
+from ncclforensics.correlate.timing.streams import over
 from ncclforensics.correlate.traces.progress import ROOTED
 from ncclforensics.model.frames import remembered
 
@@ -26,7 +27,7 @@ CALLS_A_SLICE = 3
 CARRIED = 0.5  # share of a lateness left at the next call, if the call does not block
 SEND = "send"
 AT_ONCE = 0.1  # of how the last one's lateness varies: others that begin that close
-CLEAR = 0.7  # logarithm of how many times longer a pause is, for two kinds of pauses
+SLIGHT = 0.01  # share of the pause after a call: a rank so late there carries nothing
 AHEAD = 0.9  # share of the calls that a waiter must not leave before the last has come
 
 
@@ -36,9 +37,10 @@ class OwnTime:
 
     `slices` has `rank slice own own_sending`: the share of the time of each slice, if
     a send holds its rank until it is received, and if it does not. `calls` has the
-    calls as `arrivals` returns them, with `slice`, `late` (s; than its peers) and
-    `blocks` (whether the members wait). `seconds` is the length of the common history,
-    `timed` whether no clock is needed, `logged` whether logs tell it, and not calls.
+    calls as `arrivals` returns them, with `slice`, `late` (s; than its peers), `blocks`
+    (whether the members wait), and `counts` (once a row and group). `seconds` is the
+    length of the common history, `timed` whether no clock is needed, `logged` whether
+    logs tell it, and not calls.
     """
 
     slices: pl.DataFrame
@@ -46,6 +48,12 @@ class OwnTime:
     seconds: float
     timed: bool
     logged: bool = False
+
+    @property
+    def shows_messages(self) -> bool:
+        """Whether messages would be among the calls, which Gloo does not record."""
+        calls = self.calls
+        return not calls["backend"].eq("gloo").any() or bool(calls["is_p2p"].any())
 
     @property
     def doubt(self) -> pl.Expr:
@@ -86,11 +94,14 @@ def _sliced(calls: pl.DataFrame) -> pl.DataFrame:
 
     Slices are counted back from the last call that all came to, with as many calls on
     each rank: cut by time, a call at an edge would count on one rank and not on others.
+    None is shorter than a step, so that a long step is one of them.
     """
     ends = pl.col("place").filter(pl.col("meets").is_not_null()).max().over("rank")
     calls = calls.filter(pl.col("place") <= ends)
     least = int(str(calls.group_by("rank").len()["len"].min() or 0))
-    many = min(MOST_SLICES, least // CALLS_A_SLICE)
+    again = calls.filter(pl.col("meets").is_not_null()).group_by("rank", "turn").len()
+    steps = again.filter(pl.col("len") >= LEAST)["len"].min() or least
+    many = min(MOST_SLICES, least // CALLS_A_SLICE, int(str(steps)))
     if many < 2:
         return calls.clear()
     size = (pl.len() / many).round().cast(pl.Int64).over("rank")
@@ -112,7 +123,7 @@ def _timed(calls: pl.DataFrame) -> pl.DataFrame:
         apart=pl.when(met).then((took.max() - took.median()).over("meets")),
         most=pl.when(met).then((took.max() - took.min()).over("meets")),
     )
-    after = pl.col("late", "apart", "most", "kind", "group").shift(-1).over("rank")
+    after = pl.col("late", "apart", "most", "same", "group").shift(-1).over("rank")
     known = calls.with_columns(after.name.prefix("next_"))
     known = known.drop_nulls(["late", "next_late"])
     most = pl.col("next_most")
@@ -122,18 +133,21 @@ def _timed(calls: pl.DataFrame) -> pl.DataFrame:
         pl.col("next_apart").median() < AT_ONCE * (most - most.median()).abs().median()
     )
     at_once = (
-        known.with_columns(same=pl.col("group") == pl.col("next_group"))
-        .group_by("kind", "next_kind")
-        .agg(once=close & pl.col("same").all(), many=pl.len())
-        .group_by("kind")
+        known.with_columns(stays=pl.col("group") == pl.col("next_group"))
+        .group_by("same", "next_same")
+        .agg(once=close & pl.col("stays").all(), many=pl.len())
+        .group_by("same")
         .agg(pl.col("once").sort_by("many").last())
     )
-    ends = _carried(known).join(at_once, on="kind")
-    ends = ends.select("kind", pl.col("blocks") & ~pl.col("once"))
+    ends = _carried(known.with_columns(kind="same")).rename({"kind": "same"})
+    ends = ends.join(at_once, on="same").select(
+        "same", pl.col("blocks") & ~pl.col("once")
+    )
     wait = pl.when("blocks").then(took.fill_null(0.0)).otherwise(0.0)
     return _with_rows(
-        calls.join(ends, on="kind", how="left", maintain_order="left")
+        calls.join(ends, on="same", how="left", maintain_order="left")
         .with_columns(pl.col("blocks").fill_null(True))
+        .with_columns(counts="blocks")
         .with_columns(wait=wait)
     )
 
@@ -189,55 +203,20 @@ def _untimed(calls: pl.DataFrame) -> pl.DataFrame:
         late=pl.when(met).then(pl.col("made") - usual),
         next=pl.col("made").shift(-1).over("rank"),
     ).with_columns(next_late=pl.col("late").shift(-1).over("rank"))
-    calls = _with_turns(calls)
     blocks = _blocking(calls.with_columns(kind="turn"))
     calls = calls.join(
         blocks, left_on="turn", right_on="kind", how="left", maintain_order="left"
     )
+    calls = over(calls.with_columns(pl.col("blocks").fill_null(False)))
+    calls = calls.with_columns(left=pl.when(met).then(pl.col("over") - pl.col("made")))
     gap = pl.col("next") - pl.col("made")
     # who roots a broadcast does not wait: what may be waiting is not counted as work
     at_most = pl.min_horizontal("left", pl.max_horizontal(gap, 0.0))
     waits = pl.when(pl.col("op").is_in(ROOTED)).then(at_most).otherwise("left")
-    wait = pl.when(pl.col("blocks").fill_null(False)).then(waits).otherwise(0.0)
+    wait = pl.when("blocks").then(waits).otherwise(0.0)
     calls = calls.with_columns(wait=pl.when(met).then(wait))
     told = pl.when(~pl.col("is_p2p")).then(gap - pl.col("wait"))
     return calls.with_columns(own=told.shift(1).over("rank"))
-
-
-def _with_turns(calls: pl.DataFrame) -> pl.DataFrame:
-    """Add `turn`: `kind`, but apart where the same call ends a row, or does not.
-
-    Layers and buckets of one size make the same call many times a step, and ranks wait
-    for each other in the last of them alone. After that one the pause is longer: the
-    split in two that explains most of how long pauses differ, if it is a clear one.
-    """
-    pause = (pl.col("next") - pl.col("made")).median().clip(TIGHT).log()
-    n, many = pl.int_range(1, pl.len() + 1), pl.len()
-    below, total = pl.col("pause").cum_sum(), pl.col("pause").sum()
-    apart = (total - below) / (many - n) - below / n
-    split = pl.when(n < many).then(apart**2 * n * (many - n))
-    pauses = (
-        calls.drop_nulls(["meets", "next"])
-        .group_by("meets", "kind")
-        .agg(pause=pause)
-        .sort("kind", "pause", "meets")
-    )
-    ends = (
-        pauses.with_columns(split=split.over("kind"), apart=apart.over("kind"))
-        .drop_nulls("split")
-        .sort("kind", "split", "pause")
-        .group_by("kind", maintain_order=True)
-        .agg(pl.col("pause", "apart").last())
-        .filter(pl.col("apart") > CLEAR)
-        .select("kind", limit="pause")
-    )
-    rows = pauses.join(ends, on="kind", how="left", maintain_order="left").select(
-        "meets", is_end=pl.col("pause") > pl.col("limit")
-    )
-    turn = pl.struct("kind", pl.col("is_end").fill_null(False)).hash(seed=0)
-    return calls.join(rows, on="meets", how="left", maintain_order="left").with_columns(
-        turn=turn
-    )
 
 
 def _blocking(calls: pl.DataFrame) -> pl.DataFrame:
@@ -249,11 +228,22 @@ def _blocking(calls: pl.DataFrame) -> pl.DataFrame:
     later = pl.col("next") - (pl.col("made") + pl.col("left"))
     known = calls.filter(pl.col("left").is_not_null() & pl.col("next").is_not_null())
     scale = pl.col("late").abs().mean()
-    waited = known.group_by("kind").agg(waited=(later > -0.1 * scale).mean())
+    waited = known.group_by("kind").agg(
+        waited=(later > -0.1 * scale).mean(),
+        pause=(pl.col("next") - pl.col("made")).median(),
+    )
+    usual = (
+        known.group_by("kind", "rank")
+        .agg(pl.col("late").median().abs(), pl.len().alias("many"))
+        .group_by("kind")
+        .agg(pl.col("late").max(), pl.col("many").sum())
+    )
+    slight = (pl.col("late") < SLIGHT * pl.col("pause")) & (pl.col("many") >= LEAST)
     return (
         _carried(known)
         .join(waited, on="kind")
-        .select("kind", pl.col("blocks") & (pl.col("waited") > AHEAD))
+        .join(usual, on="kind")
+        .select("kind", (pl.col("blocks") | slight) & (pl.col("waited") > AHEAD))
     )
 
 

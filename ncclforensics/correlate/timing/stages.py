@@ -11,13 +11,18 @@ from __future__ import annotations
 import polars as pl
 
 
-def stages(calls: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
+def stages(
+    calls: pl.DataFrame, groups: pl.DataFrame, *, shows_messages: bool = False
+) -> pl.DataFrame:
     """Return `rank stage`, stages from 0; all are 0 in a job without smaller groups.
 
     `calls` has `rank group pg pg_desc is_p2p src dst`, where `src` and `dst` are places
     in the group; `groups` lists the `members` of each `rank pg pg_desc`.
+    `shows_messages`: if any had been sent, the calls would have them.
     """
     pairs = _messages(calls, groups)
+    if pairs.is_empty() and shows_messages:
+        return calls.select("rank").unique().sort("rank").with_columns(stage=pl.lit(0))
     if pairs.is_empty():
         return _joined(calls["rank"].unique().sort(), _meetings(calls)).select(
             "rank", (pl.col("head").rank("dense") - 1).alias("stage")

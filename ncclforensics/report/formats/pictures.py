@@ -54,7 +54,7 @@ def pictures(report: Report, details: Details) -> list[Picture]:
         found.append(Picture("What each rank did", drawn, states, _about(told)))
     if (late := details.late_ranks) is not None:
         more = f"{count(late.more_rows, 'row')} left out, of faster ranks"
-        notes = (more,) * bool(late.more_rows)
+        notes = ("the oldest calls are on the left", *(more,) * bool(late.more_rows))
         drawn, levels = late_ranks.late_ranks(late), tuple(levels_of_late_ranks())
         found.append(Picture("Who is slower than its peers", drawn, levels, notes))
     if (groups := details.waits) is not None:

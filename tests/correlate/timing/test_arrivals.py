@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 from ncclforensics.correlate.timing import arrivals
+from ncclforensics.correlate.timing.turns import with_turns
 
 LAG = 0.008  # seconds
 
@@ -23,6 +24,7 @@ def calls(clock_off, seen_late):
                     "clock": rank,
                     "group": "0",
                     "kind": n % 2,
+                    "same": n % 2,
                     "op": "all_reduce",
                     "place": n,
                     "meets": n,
@@ -40,6 +42,6 @@ def calls(clock_off, seen_late):
     ids=["a watchdog that looks later", "a clock that is ahead"],
 )
 def test_nobody_who_comes_with_its_peers_is_late(clock_off, seen_late):
-    told = arrivals._on_one_clock(calls(clock_off, seen_late))
+    told = arrivals._on_one_clock(with_turns(calls(clock_off, seen_late)))
     apart = told.group_by("meets").agg(pl.col("made").max() - pl.col("made").min())
     assert apart["made"].max() < LAG / 10

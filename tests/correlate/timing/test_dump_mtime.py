@@ -11,6 +11,8 @@ import judging
 import simulate
 import simulate_faults
 from ncclforensics.analysis import analyze
+from ncclforensics.correlate.timing import dump_mtime
+from ncclforensics.correlate.traces.call_summary import outline
 from ncclforensics.theory import standstill
 
 pytestmark = pytest.mark.usefixtures("trusted")
@@ -89,6 +91,20 @@ def test_dumps_that_are_as_old_as_their_calls_are_of_a_job_that_goes_on(folder):
     found = written(folder, call, 3)
     assert standstill.motion(found.frames).name == "early"
     assert judging.named(found) == (None, ())
+
+
+@pytest.mark.parametrize(("seconds", "answer"), [(0.5, "yes"), (5, "unknown")])
+def test_a_call_that_one_rank_had_just_begun_is_no_standstill(folder, seconds, answer):
+    """All others had gone on by then: a rank on Gloo notes that a call ended later."""
+    call = since(judging.played("absent", 1), folder)
+    found = written(folder, call, seconds)
+    ages = dump_mtime.ages(
+        found.frames["held"], outline(found.frames), found.frames["sources"]
+    )
+    last = dump_mtime.last_calls(outline(found.frames), found.frames["sources"])
+    assert dump_mtime.are_early(ages.head(1), last) is (answer == "yes")
+    assert not dump_mtime.are_early(ages.clear(), last)
+    assert not dump_mtime.are_early(ages.head(1), last.head(1))
 
 
 def test_what_all_have_joined_is_stuck_and_nobody_is_named_for_it(folder):
