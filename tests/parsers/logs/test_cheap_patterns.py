@@ -5,14 +5,20 @@ import re
 import polars as pl
 import pytest
 
-from ncclforensics.parsers.logs import framing, headers, prefix_habits, record_starts
+from ncclforensics.parsers.logs import (
+    decorations,
+    framing,
+    headers,
+    prefix_habits,
+    record_starts,
+)
 from ncclforensics.parsers.logs.pastes import headings, running_on
 
 # a class of all of Unicode that may be repeated a hundred times: each is a copy of it
 COPIES = re.compile(r"(?:\[\^(?:\\.|[^\]\\])*\]|(?<!\\)\.|\\[SDW])\{\d*,?\d{3,}\}")
 PATTERNS = {
-    "decorations": framing._DECORATION,
-    "listed": framing._LISTED,
+    "decorations": decorations.IS_DECORATED,
+    "listed": decorations.IS_LISTED,
     "tags": framing._TAGGED,
     "headers": headers.ANY,
     "habits": prefix_habits._MAY_BE,
