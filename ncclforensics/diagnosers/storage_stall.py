@@ -9,12 +9,13 @@ What it means
 How we know
     The kernel reports the process as blocked and its call trace is in a file system;
     where it is known which rank the others wait for, only that rank counts. `ps` with
-    WCHAN and `collect` show the same: one look makes this `possible`, two make it
-    `likely`. Or the kernel of its host says that a server does not answer (`nfs: server
-    … not responding`, Lustre's `Connection to … was lost`, `ceph: mds0 hung`), or a
-    mount gives `collect` no answer. That a Lustre server evicted this client makes it
-    likely, as reads and writes then fail. Where nothing shows that the job hangs, a
-    silent server and a process of the job that is blocked for minutes make it possible
+    WCHAN, `/proc/PID/stack` and `collect` show the same: one look makes this
+    `possible`; two make it `likely`, as does one at a file system that is frozen. Or
+    the kernel of its host says that a server does not answer (`nfs: server … not
+    responding`, Lustre's `Connection to … was lost`, `ceph: mds0 hung`), or a mount
+    gives `collect` no answer. That a Lustre server evicted this client makes it likely,
+    as reads and writes then fail. Where nothing shows that the job hangs, a silent
+    server and a process of the job that is blocked for minutes make it possible
     together. Or the rank gave up by itself: a stale file
     handle, a timeout of an object store, `DataLoader timed out after`.
 
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 FAMILY = "platform"
 NEEDS = (
     "kernel.",
-    *("system.ps", "system.gpfs"),
+    *("system.ps", "system.proc_stack", "system.gpfs"),
     "collect.",
     "python.traceback",
     "python.dataloader",

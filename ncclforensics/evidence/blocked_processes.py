@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.findings import Cite
     from ncclforensics.model.frames import Frames
 
-HUNG, LISTED = "kernel.hung_task", "system.ps"
+HUNG, LISTED, STACK = "kernel.hung_task", "system.ps", "system.proc_stack"
 BETWEEN = ("process", "gpu", "network")  # kinds of looks
 STOPPED = {"T": "stopped by a signal", "t": "held by a debugger"}
 
@@ -52,17 +52,27 @@ def listed(frames: Frames) -> pl.DataFrame:
     lines = frames.message(LISTED)
     if not {"file_system", "process_line"} <= set(lines.columns):
         return lines
-    owners = frames["ranks"].select("pid", pl.col("rank").alias("_rank")).drop_nulls()
-    one = owners.unique("pid", keep="none")
     return (
-        lines.join(one, on="pid", how="left", maintain_order="left")
+        _with_ranks(frames, lines)
         .with_columns(
-            pl.coalesce("rank", "_rank").alias("rank"),
             pl.col("process_line").alias("text"),
             (pl.col("line") + pl.col("below")).alias("line"),
         )
         .drop_nulls("process_line")
     )
+
+
+def in_kernel(frames: Frames) -> pl.DataFrame:
+    """Return the processes whose stack in the kernel somebody printed, with ranks."""
+    return _with_ranks(frames, frames.message(STACK))
+
+
+def _with_ranks(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
+    owners = frames["ranks"].select("pid", pl.col("rank").alias("_rank")).drop_nulls()
+    one = owners.unique("pid", keep="none")
+    told = lines.join(one, on="pid", how="left", maintain_order="left")
+    rank = pl.coalesce("rank", "_rank").alias("rank")
+    return told.with_columns(rank).drop("_rank")
 
 
 def nameless(frames: Frames) -> int:

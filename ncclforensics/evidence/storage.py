@@ -37,6 +37,7 @@ ANSWERLESS = (
     r"|(?:storage\.googleapis\.com|\.blob\.core\.windows\.net|\bs3\b[^ ]*)[^\n]*"
     r"(?:[Tt]imed out|[Tt]imeout)"
 )
+FROZEN = "a frozen file system"
 LOADER = "python.dataloader.timed_out"
 OS_ERROR = "python.os_error"
 LOADER_SAYS = r"DataLoader timed out after [\d.]+ seconds"
@@ -82,7 +83,10 @@ def blocked(frames: Frames) -> pl.DataFrame:
     `t` is when the wait began, as far as the kernel tells.
     """
     hung = kernel_log.of_this_job(frames, frames.message(HUNG))
-    parts = [_in_columns(blocked_processes.listed(frames))]
+    parts = [
+        _in_columns(blocked_processes.listed(frames)),
+        _in_columns(blocked_processes.in_kernel(frames)),
+    ]
     if "file_system" in hung.columns:
         waited = pl.duration(seconds="seconds")
         began = hung.with_columns(pl.col("t") - waited).filter(~pl.col("is_far"))
@@ -95,8 +99,11 @@ def blocked(frames: Frames) -> pl.DataFrame:
 def stays(frames: Frames, stuck: pl.DataFrame) -> bool:
     """Whether a process of `stuck` (see `blocked`) waited there in two looks.
 
-    A list of `ps` has no time of its own: that of its file counts.
+    A list of `ps` has no time of its own: that of its file counts. One look is enough
+    at a file system that is frozen: no write is only slow there.
     """
+    if (stuck["file_system"] == FROZEN).any():
+        return True
     listed = stuck.filter(pl.col("message") == LISTED).drop_nulls("pid")
     looks = alive.looks(frames)
     files = frames["sources"].select("source", "modified").unique("source")

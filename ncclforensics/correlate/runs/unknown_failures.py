@@ -22,12 +22,15 @@ SUPPOSED = (
 )
 # a level in front that is not that of an error; Ray's programs in C++ print
 # `W 735 779] actor_manager.cc:110: `
-WARNED = r"^(?:[^:]{0,40}\bWARN(?:ING)?\b|[IW] \d+ \d+\] )"
+WARNED = (
+    r"^(?:(?:[^a-z]{0,40}|[^:]{0,40})\b(?:WARN(?:ING)?|INFO|DEBUG)\b|[IW] \d+ \d+\] )"
+)
 # a line that says that nothing of a kind failed
 NONE = (
     r"(?i)(?:^|[^\w.])(?:no|zero|0|without(?: any)?|not a single) (?:\w+ )?"
     r"(?:failed|failures?|errors?|aborted|timed out|timeouts?)\b"
     r"|\b(?:num|number|count|total)\b[^.;:=]{0,80}[:=] ?0\s*$"
+    r"|\b(?:failed|failures|errors|timeouts)\b[^.;:=,]{0,30}[:=] ?0\b"
 )
 # a line that says that its program goes on all the same
 GOES_ON = (

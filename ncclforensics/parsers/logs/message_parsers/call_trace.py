@@ -1,4 +1,4 @@
-"""The call trace under the kernel's `task … blocked for more than`: what it waits for.
+"""The kernel's call trace of a process, from its log or its `/proc/PID/stack`.
 
     INFO: task python3:10189 blocked for more than 120 seconds.
      request_wait_answer+0x151/0x210
@@ -18,7 +18,7 @@ COLUMNS = ("file_system", "waits_at")
 _FRAME = re.compile(
     r"^\s*(?:\[<\w+>\] )?(\w[\w.]*)\+0x[0-9a-f]+/0x[0-9a-f]+(?: \[(\w+)\])?"
 )
-_NEXT = "INFO: task "
+_NEXT = re.compile(r"INFO: task |/stack\b|^-{3}|^Process \d")  # another process
 # how functions of a file system begin, and its modules
 _FILE_SYSTEMS = {
     "NFS": r"nfs[34]?_|rpc_wait_|__rpc_|rpc_execute",
@@ -28,6 +28,8 @@ _FILE_SYSTEMS = {
     "SMB": r"cifs_|smb2_|compound_send_recv|wait_for_response",
     "GPFS": r"gpfs|cxi(?:Wait|Block)|_ZN\w*(?:ThCond|mmfs)",
     "9p": r"v9fs_|p9_client",
+    # a write waits here as long as a file system is frozen
+    "a frozen file system": r"mnt_want_write|__sb_start_write|sb_start_write",
     "a local disk": r"ext4_|xfs_|btrfs_|jbd2_|blk_mq_|submit_bio_wait|dm_|io_schedule$",
 }
 _BEGINS = {name: re.compile(start) for name, start in _FILE_SYSTEMS.items()}
@@ -52,7 +54,7 @@ def parse(text: str) -> list[dict[str, object]]:
     Row: `file_system` as people call it, `waits_at`, the innermost function in it.
     """
     for line in capped(text).splitlines()[1:]:
-        if _NEXT in line:
+        if _NEXT.search(line):
             break
         frame = _FRAME.match(line)
         if frame and (name := file_system(frame[1], frame[2])):
