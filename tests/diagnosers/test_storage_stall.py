@@ -9,6 +9,7 @@ from log_lines import found, init, kernel, timeout, traceback, verdict
 from ncclforensics.analysis import analyze
 
 JOB = init(0, 2, pid=500) + init(1, 2, "gpu0002", pid=501)
+SLUG = "storage-stall"
 HUNG = "INFO: task {name}:{pid} blocked for more than 120 seconds."
 # rendered from sched_show_task and the symbols of the NFS and NVIDIA modules
 TRACES = {
@@ -298,3 +299,26 @@ STEPS = "".join(f"[rank0]: step {n} loss 2.5\n" for n in range(9))
 def test_where_nothing_shows_a_hang_both_ends_have_to_tell_of_it(analyzed, log, sure):
     told = analyzed({"rank_0.log": STEPS, "dmesg-gpu0002.log": log}).ranked.verdict
     assert (told and (told.slug, told.confidence)) == (sure and ("storage-stall", sure))
+
+
+STACK = """--- /proc/{}/stack
+[<0>] {}+0x15f/0x1d0
+[<0>] {}+0x96/0xc0
+[<0>] do_filp_open+0xc3/0x180
+"""
+
+
+@pytest.mark.parametrize(
+    ("waits", "sure"),
+    [
+        (("percpu_rwsem_wait", "mnt_want_write"), "likely"),
+        (("io_schedule", "ext4_file_write_iter"), "possible"),  # it may be slow
+        (("futex_do_wait", "__futex_wait"), None),
+    ],
+)
+def test_the_kernels_stack_shows_a_write_into_a_frozen_file_system(
+    analyzed, waits, sure
+):
+    stacks = STACK.format(500, "futex_do_wait", "do_futex") + STACK.format(501, *waits)
+    told = found(analyzed({"job.log": JOB + timeout(0), "stacks.txt": stacks}), SLUG)
+    assert [(f.ranks, f.confidence) for _, f in told] == ([((1,), sure)] if sure else [])

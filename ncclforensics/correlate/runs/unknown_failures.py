@@ -30,7 +30,7 @@ NONE = (
     r"(?i)(?:^|[^\w.])(?:no|zero|0|without(?: any)?|not a single) (?:\w+ )?"
     r"(?:failed|failures?|errors?|aborted|timed out|timeouts?)\b"
     r"|\b(?:num|number|count|total)\b[^.;:=]{0,80}[:=] ?0\s*$"
-    r"|\b(?:failed|failures|errors|timeouts)\b[^.;:=,]{0,30}[:=] ?0\b"
+    r"|\b(?:failed \w+s|failures|errors|timeouts)\b[^.;:=,]{0,20}[:=] ?0\b"
 )
 # a line that says that its program goes on all the same
 GOES_ON = (

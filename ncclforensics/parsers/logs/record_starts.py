@@ -19,7 +19,7 @@ _TRACEBACK = (
 )
 # of py-spy and gdb
 _STACK = (
-    r"Process \d+: |(?:Current thread|Thread) (?:0x[0-9a-f]+|\d+) |Python v\d"
+    r"Process \d+: |(?:Current thread|Thread) (?:0x[0-9A-Fa-f]+|\d+) |Python v\d"
     r"|#\d{1,4} +(?:0x[0-9a-f]{6,} in |[\w:~<>]+ ?\()"
 )
 _LEVEL = r"\[?(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)[\]: ]"

@@ -17,6 +17,8 @@ UNKNOWN = (
     "worker exited with code 3",
     "NCCL RAS: comm 0x12 has a MISMATCH",
     "storage: error: upload of part 17.0 failed: no answer",
+    "fit over, failed batches: 10",
+    "10:30:26 ERROR fit over, failed batches: 3",
 )
 HARMLESS = (
     "num events failed to report to the aggregator: 0",
@@ -32,6 +34,9 @@ HARMLESS = (
     "[rank0]:[W Widget.cpp:17] a probe failed, trying the next",
     "gpu0001:11:11 [0] NCCL INFO Failed to open libplugin.so",
     "04/22/2026 07:00:30 - WARNING - data - 2 shards failed verification, once more",
+    "rec[1] WARNING cannot write the snapshot (open failed), using another place",
+    "10:30:26 INFO fit over, failed batches: 0, budget used 0.0%",
+    "fit over, failed batches: 0, budget used 0.0%",
 )
 
 
