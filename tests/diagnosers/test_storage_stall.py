@@ -321,4 +321,6 @@ def test_the_kernels_stack_shows_a_write_into_a_frozen_file_system(
 ):
     stacks = STACK.format(500, "futex_do_wait", "do_futex") + STACK.format(501, *waits)
     told = found(analyzed({"job.log": JOB + timeout(0), "stacks.txt": stacks}), SLUG)
-    assert [(f.ranks, f.confidence) for _, f in told] == ([((1,), sure)] if sure else [])
+    assert [(f.ranks, f.confidence) for _, f in told] == (
+        [((1,), sure)] if sure else []
+    )

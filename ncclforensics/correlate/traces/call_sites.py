@@ -41,6 +41,7 @@ SCHEMA = pl.Schema(
         "waits": pl.Boolean(),
         "was_looked_at": pl.Boolean(),
         "toward": pl.Int64(),
+        "beside": pl.Boolean(),
         "stack": pl.UInt64(),
         "way": pl.String(),
         "t": tables.TIME,
@@ -56,8 +57,9 @@ def sites(frames: Frames) -> pl.DataFrame:
 
     `op` is the torch.distributed function that it called, if shown. `waits` is true if
     the rank was in a call, and false if it was seen in other code. `toward` is 1 if its
-    message is with the next stage of a pipeline, -1 if with the one before. `way` are
-    its frames, see `stacks`. A rank has no row if no code of the user is shown.
+    message is with the next stage of a pipeline, -1 if with the one before; `beside` is
+    true if the code says that this is the next rank. `way` are its frames, see
+    `stacks`. A rank has no row if no code of the user is shown.
     """
     found = pl.concat(
         [
@@ -124,7 +126,7 @@ def _raised(frames: Frames) -> pl.DataFrame:
         (pl.col("role") == "victim") & pl.col("message").str.starts_with("c10d.")
     )
     over = raised.sort("line").select(
-        *("source", "rank", "line", "span", *SITE, "op", "toward", "way"),
+        *("source", "rank", "line", "span", *SITE, "op", "toward", "beside", "way"),
         pl.col("line").alias("head"),
     )
     joined = (
@@ -281,6 +283,8 @@ def _as_sites(frame: pl.DataFrame) -> pl.DataFrame:
     toward = code_places.toward(passing, pl.col("op"))
     if "toward" in frame.columns:
         toward = pl.coalesce("toward", toward)
+    if "beside" not in frame.columns:
+        frame = frame.with_columns(pl.lit(None, pl.Boolean).alias("beside"))
     sites = frame.with_columns(
         pl.lit(None, pl.UInt64).alias("stack"), toward.alias("toward")
     )

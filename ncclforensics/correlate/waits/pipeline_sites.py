@@ -60,9 +60,12 @@ def calls(heard: Heard, groups: pl.DataFrame) -> Iterator[dict[str, Any]]:
 def _distance(heard: Heard, at: pl.DataFrame, groups: pl.DataFrame) -> int:
     """Return the distance between stages; 0 if the ranks `at` messages do not tell.
 
-    If all ranks pass messages, they are one pipeline only where no group is smaller:
-    several ranks may hold one stage.
+    The code may say that a message is with the next rank. Else, if all ranks pass
+    messages, they are one pipeline only where no group is smaller: several ranks may
+    hold one stage.
     """
+    if at.height > 1 and at["beside"].fill_null(False).all():
+        return 1
     apart = at["rank"].diff().drop_nulls().unique()
     if at.height < STAGES or apart.len() != 1:
         return 0

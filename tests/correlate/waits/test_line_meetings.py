@@ -458,3 +458,37 @@ def test_a_group_that_holds_the_whole_job_has_no_other_members(tmp_path, size, s
     (tmp_path / "job.log").write_text(log)
     found = analyze([str(tmp_path)]).ranked
     assert (found.verdict.slug if found.outcome == "failure" else None) == slug
+
+
+def passing(rank, code, line):
+    """Return what a rank prints that times out in a message, with its line of code."""
+    at = f'  File "/job/stage.py", line {line}, in <module>'
+    lines = raised(rank, op="recv").replace(
+        '  File "/job/train.py", line 8, in step', f"{at}\n[rank{rank}]:     {code}"
+    )
+    assert at in lines
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("next_", "before", "met"),
+    [
+        ("dist.recv(g, src=S + 1)", "dist.recv(h, src=S - 1)", {(2, 3), (1, 2)}),
+        # who these are, and how many ranks hold one stage, is not said
+        ("dist.recv(g, src=next_stage)", "dist.recv(h, src=prev_stage)", set()),
+    ],
+)
+def test_code_that_names_the_next_rank_tells_who_waits_for_whom(
+    frames, next_, before, met
+):
+    logs = {rank: passing(rank, next_, 21) for rank in range(3)}
+    logs[3] = passing(3, before, 12)
+    calls = frames(logs)["calls"].filter("is_p2p")
+    waits = {
+        (min(row["waiting"]), min(row["absent"]))
+        for row in calls.to_dicts()
+        if row["absent"]
+    }
+    assert {pair for pair in waits if min(pair) > 0} == met | (
+        {(3, 2)} if met else set()
+    )

@@ -25,6 +25,7 @@ COLUMNS = (
     "function",
     "op",
     "toward",
+    "beside",
     "raised_in",
     "way",
     "by_launcher",
@@ -36,6 +37,7 @@ COLUMNS = (
 )
 KINDS = {
     **dict.fromkeys(("by_launcher", "signalled", "chained", "goes_on"), "bool"),
+    "beside": "bool",
     "span": "int",
     "toward": "int",
 }
@@ -95,7 +97,8 @@ def parse(text: str) -> list[dict[str, object]]:
     Row: `exception` (its type as printed), `message` (its first line, null if it has no
     colon), `file`, `file_line` and `function` of the user's last frame, `op` (the
     torch.distributed function that was called, if visible), `toward` (1 if the user's
-    line passes a message with the next rank, -1 with the one before), `raised_in` (the
+    line passes a message with the next rank, -1 with the one before), `beside` (whether
+    it says so in numbers, `rank + 1`, not by a name), `raised_in` (the
     file of the innermost frame, user code or not), `way` (its frames as
     `stack_frames.way` joins them), `by_launcher` (whether it was raised
     in a launcher, which is not a rank), `signalled` (whether it was raised in a signal
@@ -142,7 +145,7 @@ def parse(text: str) -> list[dict[str, object]]:
             "message": _stripped(raised["message"]) if raised else None,
             **_call_site(user),
             "op": _op(frames),
-            "toward": _toward(own, user),
+            **_toward(own, user),
             "raised_in": frames[-1]["file"] if frames and not shortened else None,
             "way": _way(frames),
             "by_launcher": bool(frames and _LAUNCHER.search(frames[-1]["file"])),
@@ -197,13 +200,14 @@ def _name(frame: re.Match[str]) -> str:
     return (frame["function"] or "").strip()
 
 
-def _toward(lines: list[str], frame: re.Match[str] | None) -> int | None:
+def _toward(lines: list[str], frame: re.Match[str] | None) -> dict[str, object]:
     """Return with which neighbour the code under the user's frame passes a message."""
     at = None if frame is None else frame.string
     for line, code in pairwise(lines):
         if line == at and (told := _PASSES.search(code)):
-            return 1 if told["sign"] == "+" or told["name"] == "next" else -1
-    return None
+            next_ = told["sign"] == "+" or told["name"] == "next"
+            return {"toward": 1 if next_ else -1, "beside": told["sign"] is not None}
+    return {"toward": None, "beside": None}
 
 
 def _op(frames: list[re.Match[str]]) -> str | None:

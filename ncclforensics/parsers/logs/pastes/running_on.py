@@ -30,7 +30,8 @@ _RECORD = (
 )
 # what begins a stack, and a line of Python's logging or of the kernel
 _STACK = (
-    r"(?:Current thread|Thread) 0x[0-9A-Fa-f]{4,16} (?:\[[^\]\n]{0,40}\] )?\(most recent"
+    r"(?:Current thread|Thread) 0x[0-9A-Fa-f]{4,16} (?:\[[^\]\n]{0,40}\] )?"
+    r"\(most recent"
     r"|Timeout \(\d{1,3}:\d\d:\d\d\)!|Process \d{1,10}: |Thread \d{1,20} \([a-z]"
     r"|Thread \d{1,6} \((?:Thread|LWP)|#\d{1,3} +(?:0x[0-9a-f]+ in )?\S{1,300} \("
     r"|<no Python frame>|={3} [Rr]ank \d{1,6}\b|Process \d{1,10} exit with status"

@@ -47,6 +47,7 @@ def test_frames_of_torch_are_passed_over():
         "by_launcher": False,
         "signalled": False,
         "toward": None,
+        "beside": None,
         "raised_in": "/opt/venv/lib/python3.11/site-packages/torch/distributed/"
         "c10d_logger.py",
         "way": "wrapper\tsite-packages/torch/distributed/c10d_logger.py\t83\n"
@@ -171,18 +172,19 @@ def test_carets_that_lost_their_blanks_end_no_traceback():
 
 
 @pytest.mark.parametrize(
-    ("code", "toward"),
+    ("code", "toward", "beside"),
     [
-        ("else: x = torch.empty(4, D); dist.recv(x, R - 1)", -1),
-        ("dist.isend(y.detach(), dst=self.rank + 1).wait()", 1),
-        ("self.recv_from(prev_rank, tensor)", -1),
-        ("dist.recv(x, 0)", None),
-        ("x = buffer[n - 1]", None),
+        ("else: x = torch.empty(4, D); dist.recv(x, R - 1)", -1, True),
+        ("dist.isend(y.detach(), dst=self.rank + 1).wait()", 1, True),
+        ("self.recv_from(prev_rank, tensor)", -1, False),
+        ("dist.recv(x, 0)", None, None),
+        ("x = buffer[n - 1]", None, None),
     ],
 )
-def test_the_code_tells_with_which_neighbour_a_message_is_passed(code, toward):
+def test_the_code_tells_with_which_neighbour_a_message_is_passed(code, toward, beside):
     text = IN_TORCH.replace("line 70, in reduce_gradients", "line 70, in step")
     head = text[: text.index("line 70")]
     lines = text[len(head) :].splitlines()
     lines[1] = f"    {code}"
-    assert only(head + "\n".join(lines) + "\n")["toward"] == toward
+    row = only(head + "\n".join(lines) + "\n")
+    assert (row["toward"], row["beside"]) == (toward, beside)
