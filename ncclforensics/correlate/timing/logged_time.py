@@ -24,7 +24,7 @@ LINES, BLOCKS = "timers.step", "timers.megatron.ranks"
 ITERATION = "launchers.megatron.iteration"
 _PAIR = (
     r"([A-Za-z][A-Za-z_/.-]*(?: ?\((?:m?s|t)\))?)[\"']?"
-    r"(?: {0,3}[:=] {0,3}| {1,4})(\d{1,9}(?:\.\d{1,9})?)(?: ?(ms|s)\b)?"
+    r"(?: {0,3}[:=] {0,3}| {1,12})(\d{1,9}(?:\.\d{1,9})?)(?: ?(ms|s)\b)?"
 )
 _RANK = r"(?i)\brank[\"']?\s{0,2}[:= ]\s{0,2}(\d{1,7})"
 # names in lower case, with `_` between words; `_ms` and `_s` are read as `_time`
