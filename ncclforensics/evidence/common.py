@@ -15,6 +15,7 @@ from ncclforensics.model import folding
 from ncclforensics.model.findings import Cite, Collective
 from ncclforensics.model.frames import needing
 from ncclforensics.model.plans import collected
+from ncclforensics.model.tables import YEARLESS
 from ncclforensics.model.words import name_group
 
 if TYPE_CHECKING:
@@ -158,8 +159,9 @@ def devices_of(frames: Frames, ranks: Iterable[int]) -> tuple[str, ...]:
 
 
 def first_seen(frame: pl.DataFrame) -> int | None:
-    """Return the earliest `t` of a frame, in UTC nanoseconds."""
-    epochs = frame["t"].dt.epoch("ns").drop_nulls()
+    """Return the earliest `t` of a frame whose year is known, in UTC nanoseconds."""
+    dated = frame["t"].filter(frame["t"].dt.year() != YEARLESS)
+    epochs = dated.dt.epoch("ns").drop_nulls()
     return int(epochs.min()) if epochs.len() else None  # type: ignore[arg-type]
 
 

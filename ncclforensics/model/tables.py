@@ -106,8 +106,7 @@ SCHEMAS: dict[str, Schema] = {
     },
     # a recognised log line; `role` is who prints such a line, according to the grammar;
     # `prefix` stands in front of `text` and tells who prints it, null if it does not;
-    # `yearless` is the time of a stamp without a year, `dayless` of one without a date
-    # (see parsers.logs.timestamps)
+    # `yearless` and `dayless` are times without one (see parsers.logs.timestamps)
     "events": {
         "message": pl.String(),
         "role": pl.String(),

@@ -34,5 +34,6 @@ def _named(lines: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of FAILED, one for each rank that is `missing`."""
     if "missing" not in lines.columns:
         return lines.clear().with_columns(pl.lit(None, pl.Int64).alias("missing"))
-    numbers = pl.col("missing").str.extract_all(r"\d+").cast(pl.List(pl.Int64))
-    return lines.with_columns(numbers).explode("missing").drop_nulls("missing")
+    numbers = lines.with_columns(pl.col("missing").str.extract_all(r"\d+"))
+    number = pl.col("missing").cast(pl.Int64, strict=False)
+    return numbers.explode("missing").with_columns(number).drop_nulls("missing")

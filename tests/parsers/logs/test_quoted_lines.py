@@ -48,7 +48,7 @@ def test_nccl_before_2_3_does_not_say_its_name(line, level, host):
 @pytest.mark.parametrize(
     "line",
     [
-        "12:31:45 [0] INFO the loader is ready",
+        "[0] INFO the loader is ready",
         "INFO the loader is ready",
         "WARN something is slow",
         "we saw no NCCL line at all",
@@ -59,6 +59,7 @@ def test_other_loggers_are_not_nccl(line):
     told = only(line)
     assert told["header"] is None
     assert told["text"] == line
+    assert only(f"12:31:45 {line}")["header"] is None
 
 
 def test_xla_quotes_the_last_warning():

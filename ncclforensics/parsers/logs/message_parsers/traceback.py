@@ -12,8 +12,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise, takewhile
 
-from ncclforensics.parsers.logs import stack_frames
-from ncclforensics.parsers.logs.message_parsers import rich_panel
+from ncclforensics.parsers.logs import rich_panel, stack_frames
 from ncclforensics.parsers.logs.message_parsers.limits import capped
 from ncclforensics.parsers.logs.record_starts import GAP
 

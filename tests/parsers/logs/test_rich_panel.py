@@ -7,7 +7,8 @@ from rich.console import Console
 from rich.traceback import Traceback
 
 from log_lines import traceback as python_traceback
-from ncclforensics.parsers.logs.message_parsers import rich_panel, traceback
+from ncclforensics.parsers.logs import rich_panel
+from ncclforensics.parsers.logs.message_parsers import traceback
 
 CODE = """\
 def all_reduce(tensor):
