@@ -18,7 +18,6 @@ from ncclforensics.correlate.traces import communicators
 from ncclforensics.correlate.traces.call_summary import outline
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
-from ncclforensics.model.tables import YEARLESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,17 +33,18 @@ FEWEST = 3  # shared events needed to judge a host's clock
 def with_year(frames: Frames) -> Frames:
     """Return frames with `t` filled from `yearless`, in UTC if known, on one clock.
 
-    If the evidence has no full date, the year remains YEARLESS: such times can be
-    compared, and are not told. Unchanged if it spans more than two years.
+    Unchanged if the evidence has no full date or spans more than two years.
     """
     first, last = _dated(frames)
-    years = range(first.year, last.year + 1) if first and last else [YEARLESS]
+    if first is None or last is None:
+        return frames
+    years = range(first.year, last.year + 1)
     if len(years) > 2:
         return frames
     stamp = pl.col("yearless")
+    away = [_away(_in_year(stamp, year), first, last) for year in years]
     chosen = _in_year(stamp, years[0])
-    if first and last and len(years) > 1:
-        away = [_away(_in_year(stamp, year), first, last) for year in years]
+    if len(years) > 1:
         chosen = (
             pl.when(away[0] <= away[1])
             .then(chosen)
@@ -61,6 +61,22 @@ def with_year(frames: Frames) -> Frames:
     filled = _with_fed(frames.each(fill))
     text = f"stamps without a zone are {_signed(zone)} ahead of UTC, by watchdog lines"
     return on_one_clock(_noted(filled, [text]) if zone else filled)
+
+
+def comparable(frames: Frames) -> Frames:
+    """Return frames whose times can be compared, though nothing tells their year.
+
+    They are in the year YEARLESS, and not to be told. Unchanged if any year is known.
+    """
+    stamps = frames["events"].select("t", "yearless")
+    if stamps["t"].count() or not stamps["yearless"].count():
+        return frames
+
+    def fill(frame: pl.DataFrame) -> pl.DataFrame:
+        known = {"t", "yearless"} <= set(frame.columns)
+        return frame.with_columns(t=pl.coalesce("t", "yearless")) if known else frame
+
+    return frames.each(fill)
 
 
 def on_one_clock(frames: Frames) -> Frames:

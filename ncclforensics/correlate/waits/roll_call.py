@@ -21,7 +21,7 @@ from ncclforensics.correlate.exits import (
 )
 from ncclforensics.correlate.exits.exit_records import ranks_of
 from ncclforensics.correlate.identity import world
-from ncclforensics.correlate.runs import job
+from ncclforensics.correlate.runs import clock, job
 from ncclforensics.correlate.traces import call_sites, code_places
 from ncclforensics.correlate.waits import last_words, monitored_barriers
 from ncclforensics.model.frames import Frames, needing, remembered
@@ -88,6 +88,7 @@ class Roll:
 @remembered
 def call(frames: Frames) -> Roll:
     """Return the `Roll` of the job; of several attempts it is that of the last."""
+    frames = clock.comparable(frames)
     lines = _current(frames, frames["events"]).drop_nulls("rank")
     lines = lines.filter(~pl.col("message").str.contains(job.MACHINE))
     lines = lines.filter(~call_sites.in_handlers(frames, lines))
@@ -185,6 +186,7 @@ def is_changed_by(frames: Frames, said: pl.DataFrame) -> bool:
         return True
     events = pl.concat([frames["events"], said], how="diagonal_relaxed")
     more = Frames({**frames.tables, "events": events}, frames.messages)
+    more, frames = clock.comparable(more), clock.comparable(frames)
     is_new = not ranks_of(said) <= ranks_of(frames["events"])
     if not is_new and not last_words.single_out(more, _timeouts(frames)):
         return False

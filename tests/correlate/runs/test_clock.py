@@ -59,12 +59,18 @@ def test_around_new_year_the_nearer_year_counts():
 
 
 def test_without_a_full_date_times_can_be_compared_and_are_not_told():
-    told = Frames(
-        {"events": events(yearless("03-01 10:00:05"), yearless("03-01 10:00:07"))}
-    )
-    first, second = clock.with_year(told)["events"]["t"].dt.epoch("ns")
+    lines = events(yearless("03-01 10:00:05"), yearless("03-01 10:00:07"))
+    told = clock.with_year(Frames({"events": lines}))
+    assert times(told) == [None, None]
+    first, second = clock.comparable(told)["events"]["t"].dt.epoch("ns")
     assert second - first == 2 * SECOND
     assert rfc3339(first) is None
+
+
+def test_times_of_a_known_year_stay_as_they_are():
+    lines = events({"t": at("2026-03-01 10:00:00")}, yearless("02-29 10:00:00"))
+    told = Frames({"events": lines})
+    assert clock.comparable(told) is told
 
 
 def test_the_exits_of_a_table_tell_the_year_of_the_lines_above_it():
