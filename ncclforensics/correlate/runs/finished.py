@@ -30,15 +30,18 @@ def lines(frames: Frames) -> pl.DataFrame:
     return told
 
 
-@needing(OVER, otherwise=False)
-def is_whole(frames: Frames) -> bool:
-    """Whether each rank of the job says so, or as many equal lines as it has ranks."""
+@needing(OVER, otherwise=0)
+def many(frames: Frames) -> int:
+    """Return how many ranks say so, by their numbers or by as many equal lines."""
     told = lines(frames)
+    ranks = told["rank"].drop_nulls().n_unique()
+    alike = told.filter(pl.col("rank").is_null())["text"].value_counts()["count"].max()
+    return max(ranks, int(str(alike or 0)))
+
+
+def is_whole(frames: Frames) -> bool:
+    """Whether each rank of the job that is known says so."""
     seen = frames["ranks"]["rank"].drop_nulls()
     dumped = call_summary.dumps(frames)["rank"].drop_nulls()
     size = 1 + max(int(str(r.max())) if r.len() else -1 for r in (seen, dumped))
-    if told.is_empty() or not size:
-        return False
-    ranks = told["rank"].drop_nulls().n_unique()
-    alike = told.filter(pl.col("rank").is_null())["text"].value_counts()["count"].max()
-    return size <= max(ranks, int(str(alike or 0)))
+    return 0 < size <= many(frames)

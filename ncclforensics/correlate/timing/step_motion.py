@@ -109,10 +109,15 @@ def gone_on(frames: Frames) -> frozenset[int]:
 
 
 def is_over(frames: Frames) -> bool:
-    """Whether all ranks end the training in which stacks show them."""
+    """Whether all ranks end the training in which stacks show them.
+
+    A process whose rank is not known is one of those that end it if all do.
+    """
     looks = call_sites.looked(frames)
     seen = looks["way"].str.contains(TRAINS)
-    return bool(seen.len() and seen.all()) and finished.is_whole(frames)
+    if seen.is_empty() or not seen.all() or not finished.is_whole(frames):
+        return False
+    return looks.select("host", "pid", "rank").n_unique() <= finished.many(frames)
 
 
 def later(frames: Frames) -> pl.DataFrame:

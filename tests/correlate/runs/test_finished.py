@@ -73,3 +73,13 @@ def test_stacks_are_of_a_job_that_ran_if_all_its_ranks_ended_their_training(
     told = analyzed(tmp_path, files)
     assert finished.is_whole(told.frames) is (finishing == 3)
     assert (told.ranked.outcome == "no-failure") is (finishing == 3)
+
+
+def test_one_rank_that_ends_its_training_says_nothing_of_other_processes(tmp_path):
+    calls = ["render (fit.py:13)", BARRIER, BARRIER]
+    stacks = [STACK.format(pid=100 + n, call=call) for n, call in enumerate(calls)]
+    files = {"stacks.txt": "\n".join(stacks)}
+    files["out.log"] = "[rank 0] step 10 loss 0.2\n[rank 0] training finished\n"
+    told = analyzed(tmp_path, files)
+    assert finished.is_whole(told.frames)
+    assert told.ranked.outcome != "no-failure"
