@@ -55,7 +55,8 @@ def plain(lines: Sequence[str]) -> Iterator[str]:
                 + found["function"].strip()
             )
         else:
-            # only a word that is too long is broken at the very edge
-            place += inside if inside.rstrip() == inside else inside.rstrip() + " "
+            # only a word that is too long is broken at the very edge; `in` is not
+            is_cut = inside.rstrip() == inside and not inside.endswith(" in")
+            place += inside if is_cut else inside.rstrip() + " "
             yield ""
     yield from rows

@@ -55,6 +55,13 @@ def test_its_frames_and_what_was_raised_are_read(installed, width, locals_):
     assert text.splitlines()[row["said_at"]].startswith("RuntimeError: ")
 
 
+@pytest.mark.parametrize("more", range(8))
+def test_a_place_may_end_anywhere_at_the_edge(tmp_path, more):
+    folder = "x" * (160 - len(str(tmp_path)) + more)
+    [row] = traceback.parse(printed(written(tmp_path / folder / LONG), 60))
+    assert row["op"] == "all_reduce"
+
+
 def test_the_users_frame_is_found(tmp_path):
     path = written(tmp_path / "train.py")
     [row] = traceback.parse(printed(path, 200))
