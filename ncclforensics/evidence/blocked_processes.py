@@ -68,9 +68,8 @@ def in_kernel(frames: Frames) -> pl.DataFrame:
 
 
 def _with_ranks(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
-    owners = frames["ranks"].select("pid", pl.col("rank").alias("_rank")).drop_nulls()
-    one = owners.unique("pid", keep="none")
-    told = lines.join(one, on="pid", how="left", maintain_order="left")
+    owners = frames.processes().select("pid", pl.col("rank").alias("_rank"))
+    told = lines.join(owners, on="pid", how="left", maintain_order="left")
     rank = pl.coalesce("rank", "_rank").alias("rank")
     return told.with_columns(rank).drop("_rank")
 

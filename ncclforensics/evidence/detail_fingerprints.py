@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 Aspect = Literal["op", "shape"]
-# what a person may leave out
 RETOLD = (
     *("condensed.fingerprint", "c10d.fingerprint.retold"),
     "c10d.fingerprint.accelerate",
 )
+# what a person may leave out
 PEERS = {
     "op": pl.String(),
     "shape": pl.String(),

@@ -144,6 +144,11 @@ class Frames:
         told = [self[name].select("source", "rank") for name in ("events", "sources")]
         return pl.concat(told).drop_nulls().unique(maintain_order=True)
 
+    def processes(self) -> pl.DataFrame:
+        """Return `pid rank host` of `ranks`, of each pid that is of one rank only."""
+        known = self["ranks"].drop_nulls(["pid", "rank"]).select("pid", "rank", "host")
+        return known.unique("pid", keep="none", maintain_order=True)
+
     def message(self, *ids: str) -> pl.DataFrame:
         """Return the captures of the messages `ids` in one frame, by source and line.
 

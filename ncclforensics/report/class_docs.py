@@ -20,8 +20,8 @@ _HEADING = re.compile(rf"({'|'.join(HEADINGS)})(?:\s+\(.*\))?:?", re.IGNORECASE)
 ITEM = re.compile(r"(?:[-*]|[0-9]+\.) ")
 
 
-class Placed(Protocol):
-    """Where a failure lies if its evidence shows more than its class."""
+class Located(Protocol):
+    """Where a failure lies, and what that means for the next start."""
 
     @property
     def domain(self) -> str:
@@ -31,12 +31,16 @@ class Placed(Protocol):
     def restart(self) -> str:
         """Whether to start again, with HOST for the hosts of the finding."""
 
+
+class Placed(Located, Protocol):
+    """Where a failure lies if its evidence shows more than its class."""
+
     @property
     def shown_by(self) -> str:
         """Which evidence shows it."""
 
 
-class Documented(Protocol):
+class Documented(Located, Protocol):
     """The interface of a diagnoser that this module needs."""
 
     @property
@@ -46,14 +50,6 @@ class Documented(Protocol):
     @property
     def family(self) -> str:
         """The family of the failure class."""
-
-    @property
-    def domain(self) -> str:
-        """Where such a failure lies."""
-
-    @property
-    def restart(self) -> str:
-        """Whether to start again, with HOST for the hosts of the finding."""
 
     @property
     def variants(self) -> Mapping[str, Placed]:

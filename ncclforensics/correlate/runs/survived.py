@@ -6,8 +6,8 @@ same rank at work afterwards, by the clock: it prints several more lines of its 
 does not exit with an error code then, or it begins a call that it gives up much later.
 As long as no process of the job fails, one such line is enough, or several more steps
 in the same file or by the clock, or a rank that says that its training is over: all
-ranks advance together. Where nothing else in the
-job is wrong, any record that the process logs below is enough.
+ranks advance together. Where nothing else in the job is wrong, any record that the
+process logs below is enough.
 """
 
 from __future__ import annotations

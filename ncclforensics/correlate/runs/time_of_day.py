@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.runs import clock
 from ncclforensics.correlate.traces.call_summary import outline
 from ncclforensics.model.tables import TIME
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-DAY, HALF, ZONE = timedelta(days=1), timedelta(hours=12), timedelta(minutes=15)
+DAY, HALF = timedelta(days=1), timedelta(hours=12)
 CLOSE = timedelta(seconds=60)  # of a file's last line, within which it was written
 FULL, YEARLESS = "t", "yearless"
 
@@ -96,6 +97,6 @@ def _days(anchor: pl.Expr) -> pl.Expr:
 def _written() -> pl.Expr:
     """Return the days up to when the file was written, if that was at its last line."""
     apart = (pl.col("modified") - pl.col("time")).dt.total_seconds().last()
-    zone, close = int(ZONE.total_seconds()), int(CLOSE.total_seconds())
+    zone, close = clock.QUARTER_NS // 1_000_000_000, int(CLOSE.total_seconds())
     at_once = ((apart + close) % zone) <= 2 * close
     return pl.when(at_once).then(_days(pl.col("modified")).last())

@@ -49,9 +49,8 @@ def arrivals(frames: Frames) -> pl.DataFrame:
     Columns: `rank group op place host clock label kind what is_p2p meets turn`, `made`
     (f64, seconds on one clock), `raw` (on the host's own), `took` (s), `source line`.
     `kind` is the same call of a program in one group, `what` in any, `same` in groups
-    alike. `meets` numbers
-    the collectives to which all members came whose dumps are here; `clock` the hosts,
-    or the ranks whose host is unknown.
+    alike. `meets` numbers the collectives to which all members came whose dumps are
+    here; `clock` the hosts, or the ranks whose host is unknown.
     """
     made = _made(frames)
     made = made.filter(pl.col("t").is_not_null() & pl.col("rank").is_not_null())

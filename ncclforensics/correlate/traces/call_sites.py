@@ -283,9 +283,8 @@ def _as_sites(frame: pl.DataFrame) -> pl.DataFrame:
     toward = code_places.toward(passing, pl.col("op"))
     if "toward" in frame.columns:
         toward = pl.coalesce("toward", toward)
-    if "beside" not in frame.columns:
-        frame = frame.with_columns(pl.lit(None, pl.Boolean).alias("beside"))
-    sites = frame.with_columns(
-        pl.lit(None, pl.UInt64).alias("stack"), toward.alias("toward")
+    sites = tables.with_nulls(
+        frame.with_columns(toward.alias("toward")),
+        {"beside": pl.Boolean(), "stack": pl.UInt64()},
     )
     return sites.select(*SCHEMA).cast(SCHEMA)

@@ -124,8 +124,7 @@ def _by_pid(lines: pl.DataFrame, frames: Frames) -> pl.DataFrame:
     """Fill in the pid that gdb shows, and rank and host of the only rank of a pid."""
     of_main = pl.col("lwp").filter("is_main").first().over(LOOK)
     lines = lines.with_columns(pl.coalesce("pid", of_main).alias("pid"))
-    known = frames["ranks"].drop_nulls(["pid", "rank"])
-    known = known.select("pid", *_as("_", "rank", "host")).unique("pid", keep="none")
+    known = frames.processes().select("pid", *_as("_", "rank", "host"))
     found = lines.join(known, on="pid", how="left", maintain_order="left")
     return found.with_columns(
         pl.coalesce(c, f"_{c}").alias(c) for c in ("rank", "host")

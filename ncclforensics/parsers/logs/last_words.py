@@ -94,8 +94,7 @@ def read(
     first = dict(bad.group_by("source").agg(pl.col("line").min()).iter_rows())
     lines = (_lines(log, log.name in owners, first.get(log.name)) for log in logs)
     framed = (some for some in _framed(logs, lines) if some.height)
-    pids = told["ranks"].drop_nulls(["pid", "rank"]).unique("pid", keep="none")
-    of_pid = dict(pids.select("pid", "rank").iter_rows())
+    of_pid = dict(told.processes().select("pid", "rank").iter_rows())
     rows = [_rows(some, owners, of_pid, bad) for some in framed]
     return pl.concat([tables.empty("events"), *rows])
 

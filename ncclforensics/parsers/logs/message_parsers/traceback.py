@@ -97,11 +97,11 @@ def parse(text: str) -> list[dict[str, object]]:
     colon), `file`, `file_line` and `function` of the user's last frame, `op` (the
     torch.distributed function that was called, if visible), `toward` (1 if the user's
     line passes a message with the next rank, -1 with the one before), `beside` (whether
-    it says so in numbers, `rank + 1`, not by a name), `raised_in` (the
-    file of the innermost frame, user code or not), `way` (its frames as
-    `stack_frames.way` joins them), `by_launcher` (whether it was raised
-    in a launcher, which is not a rank), `signalled` (whether it was raised in a signal
-    handler, whose frames are left out), `chained` (whether it led to another
+    it says so in numbers, `rank + 1`, not by a name), `raised_in` (the file of the
+    innermost frame, user code or not), `way` (its frames as `stack_frames.way` joins
+    them), `by_launcher` (whether it was raised in a launcher, which is not a rank),
+    `signalled` (whether it was raised in a signal handler, whose frames are left out),
+    `chained` (whether it led to another
     exception), `span` (its number of lines), `said_at` (the line of `text`, from 0,
     with the exception), `goes_on` (null: see `captures`). Truncated values are null,
     and so is `raised_in` where somebody left out the last frames.
