@@ -13,7 +13,8 @@ How we know
     log that ends as some ranks of Lightning's world announce themselves, or a name that
     does not resolve before a launcher's traceback of unknown cause. In a job whose
     ranks had already met: the store of a further group that timed out before anything
-    failed. Or a pod that Kubernetes never started: `FailedScheduling`,
+    failed. The host that was started for another run, or at another endpoint, than all
+    others is named. Or a pod that Kubernetes never started: `FailedScheduling`,
     `ImagePullBackOff`, `FailedMount`, and no later start.
 
 What to do
@@ -38,7 +39,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.runs.job import STEPS, ended_well
-from ncclforensics.evidence import absent_launcher, announced_ranks, common, pods
+from ncclforensics.evidence import (
+    absent_launcher,
+    announced_ranks,
+    common,
+    not_joined,
+    pods,
+)
 from ncclforensics.evidence.reported_missing import JAX_START
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.folding import noun
@@ -66,10 +73,6 @@ COUNTED = (
     "c10d.store.barrier_timeout",
     "c10d.store.barrier_missing",
 )
-LOGINS = (
-    *("launchers.ssh.failed", "launchers.ssh.refused", "launchers.ssh.check_failed"),
-    "launchers.ssh.unresolved",
-)
 UNREACHED = (
     *("c10d.store.connect_timeout", "c10d.store.connect_timeout.old"),
     *("c10d.store.unknown_host", "c10d.store.socket_timeout"),
@@ -77,9 +80,8 @@ UNREACHED = (
     *("launchers.horovod.start_timeout", "launchers.mpi.daemon_not_started"),
     *("launchers.mpi.no_slots", "launchers.horovod.task_not_started"),
     "launchers.horovod.start_timeout.raised",
-    *LOGINS,
+    *not_joined.LOGINS,
 )
-STORES = ("c10d.store.connect_timeout", "c10d.store.connect_timeout.old")
 AGENTS = "torchelastic.rendezvous.failed"
 RETRY = "c10d.store.address_failed"
 # errno: no route to the store's host; a host that refuses may only be late
@@ -96,6 +98,14 @@ MET = ("nccl.init", "nccl.coll", "nccl.bootstrap", "c10d.watchdog", "c10d.gloo")
 STOPPED = ("torchelastic.signalled", "torchelastic.signalled.raised")
 AFTERMATH = ("RendezvousConnectionError", "RendezvousClosedError")
 
+BLOCKED = (
+    "The store was up and waiting, so the network to it is blocked: a firewall, or an "
+    "address that means something else on the other node."
+)
+UNKNOWN = (
+    "The lines do not say which process is missing: look for the node that printed "
+    "nothing."
+)
 SCHEDULED = "squeue -j $SLURM_JOB_ID -o '%N %T'   # were all nodes given, and started?"
 
 
@@ -121,63 +131,44 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if agents.height and (failed or frames.message(*STOPPED).height):
         agents = agents.filter(~pl.col("error").is_in(list(AFTERMATH)))
     told = pl.concat([lines, jax, agents], how="diagonal_relaxed")
-    missing = absent_launcher.lines(frames, told)
     if told.is_empty():
-        if missing.height:
+        if (missing := absent_launcher.lines(frames, told)).height:
             yield absent_launcher.finding(missing)
             return
         yield from _some_came(frames)
         yield from _unresolved(frames)
         return
-    joined, of = _came(told) or (0, 0)
+    joined, of = not_joined.count(told) or (0, 0)
     came = f"{joined} of {of} joined" if of else ""
-    absent = _absent(frames, told, joined, of)
-    server = _server(told)
+    server = not_joined.server(told)
     unreached = f"{server} did not answer in time" if server else ""
     headline = "the processes did not meet: " + (
         came or unreached or "the rendezvous timed out"
     )
-    both = bool(server) and bool(came)
-    hosts = common.strings(frames.message(*LOGINS)["peer"]) if _logins(frames) else ()
-    silent = absent_launcher.hosts_of_silent_tasks(frames, of - joined) if of else ()
     tries = frames.message(*UNREACHED, RETRY)
-    vain = absent_launcher.hosts_in_vain(tries, of - joined) if of else ()
-    if missing.height:
-        hosts = common.hosts(missing["host"])
-        headline += f"; {absent_launcher.words(missing)}"
-    elif hosts:
-        headline = f"the launcher cannot start processes on {common.named(hosts)}"
-    elif silent and not absent:
-        hosts = silent
-        headline += f"; {common.named(silent)} never started torch"
-    elif vain and not absent:
-        hosts = vain
-        headline += f"; {common.named(vain)} did not reach {server or 'the store'}"
+    who = not_joined.find(frames, told, tries, joined, of)
+    if who.words:
+        headline = who.words if who.alone else f"{headline}; {who.words}"
+    did_not = f"{common.ranks(who.ranks).capitalize()} did not. " if who.ranks else ""
+    explanation = "No communicator was set up. "
+    explanation += f"{came.capitalize()}. " if came else ""
+    explanation += did_not + (f"{unreached}. " if unreached else "")
+    if server and came:
+        explanation += BLOCKED
+    elif not (who.ranks or who.words):
+        explanation += UNKNOWN
     yield Finding(
         slug="rendezvous-failed",
         confidence="certain",
         headline=headline[:200],
-        evidence=(*common.cites(missing), *common.cites(told)),
-        explanation="No communicator was set up. "
-        + (f"{came.capitalize()}. " if came else "")
-        + (f"{common.ranks(absent).capitalize()} did not. " if absent else "")
-        + (f"{unreached}. " if unreached else "")
-        + (
-            "The store was up and waiting, so the network to it is blocked: a "
-            "firewall, or an "
-            "address that means something else on the other node."
-            if both
-            else ""
-            if absent or missing.height or silent
-            else "The lines do not say which process is missing: look for the node "
-            "that printed nothing."
-        ),
+        evidence=(*who.cites, *common.cites(told)),
+        explanation=explanation.strip(),
         remedy=(
-            *(at_host(h, "hostname") for h in hosts[:1] if is_host(h)),
+            *(at_host(h, "hostname") for h in who.hosts[:1] if is_host(h)),
             *_remedy(frames, server),
         ),
-        ranks=absent,
-        hosts=hosts or common.hosts_of(frames, absent),
+        ranks=who.ranks,
+        hosts=who.hosts,
         first_seen=common.first_seen(told),
     )
 
@@ -260,9 +251,9 @@ def _further_store(frames: Frames) -> Iterator[Finding]:
     Only if this is the first thing that goes wrong in its file: when a job ends, its
     stores end too, and a restart looks for them.
     """
-    lines = frames.message(*STORES)
+    lines = frames.message(*not_joined.STORES)
     bad = frames["events"].filter(
-        pl.col("role").is_in(TROUBLED) & ~pl.col("message").is_in(STORES)
+        pl.col("role").is_in(TROUBLED) & ~pl.col("message").is_in(not_joined.STORES)
     )
     first = bad.group_by("source").agg(pl.col("line").min().alias("_bad"))
     lines = lines.join(first, on="source", how="left").filter(
@@ -270,7 +261,7 @@ def _further_store(frames: Frames) -> Iterator[Finding]:
     )
     if lines.is_empty():
         return
-    server = _server(lines)
+    server = not_joined.server(lines)
     what = f"{server or 'the store of a further group'} did not answer in time"
     yield Finding(
         slug="rendezvous-failed",
@@ -342,48 +333,6 @@ def _waiting(frames: Frames) -> pl.DataFrame:
         )
     )
     return long.unique(key, keep="last").sort("source", "line")
-
-
-def _logins(frames: Frames) -> bool:
-    return "peer" in frames.message(*LOGINS).columns
-
-
-def _came(told: pl.DataFrame) -> tuple[int, int] | None:
-    """Return how many joined, of how many, from the first line that counts."""
-    wanted = [c for c in ("expected", "world_size") if c in told.columns]
-    if not wanted or "joined" not in told.columns:
-        return None
-    counted = told.select("joined", pl.coalesce(wanted).alias("of")).drop_nulls()
-    return next(counted.head(1).iter_rows(), None)
-
-
-def _absent(
-    frames: Frames, told: pl.DataFrame, joined: int, of: int
-) -> tuple[int, ...]:
-    """Return the ranks that did not join, if they are as many as the store misses.
-
-    Those that JAX's service lists; or those that tried to connect in vain; else those
-    that print nothing at all, where all others do.
-    """
-    if "tasks" in told.columns:
-        return common.numbers(told["tasks"].explode())
-    missing = of - joined
-    if missing <= 0:
-        return ()
-    vain = told.filter(pl.col("message").is_in(STORES))
-    tried = common.numbers(vain["rank"])
-    if len(tried) == missing:
-        return tried
-    heard = {*frames["events"]["rank"].drop_nulls()}
-    silent = tuple(rank for rank in range(of) if rank not in heard)
-    return silent if len(silent) == missing and not tried else ()
-
-
-def _server(told: pl.DataFrame) -> str:
-    if "store_host" not in told.columns:
-        return ""
-    tried = told.drop_nulls("store_host").select("store_host", "store_port").unique()
-    return f"{tried.item(0, 0)}:{tried.item(0, 1)}" if tried.height == 1 else ""
 
 
 def _remedy(frames: Frames, server: str) -> tuple[str, ...]:
