@@ -69,7 +69,7 @@ class Job:
         self.format = draw.choice([*FORMATS])
         self.world = draw.choice((4, 8, 16, 64))
         self.per_host = draw.choice([n for n in (2, 4, 8) if n < self.world])
-        self.steps = draw.choice((30, 80, 200))
+        self.steps = draw.choice((8, 30, 80, 200))
         self.step = draw.choice((0.2, 1.0, 5.0))
         self.data = draw.choice((0.005, 0.03, 0.1))  # share of a step
         self.forward = draw.uniform(0.25, 0.4)

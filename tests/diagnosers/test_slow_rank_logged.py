@@ -54,10 +54,21 @@ def test_all_ranks_of_a_host_that_load_longer_are_named(tmp_path):
     assert told.verdict.culprits.hosts == ("gpu0002",)
 
 
+def test_a_few_steps_are_enough_if_they_agree(tmp_path):
+    told = report(tmp_path, "data 30 %", format="pairs", steps=6)
+    assert told.verdict.culprits.ranks == (5,)
+
+
+def test_two_steps_tell_nothing(tmp_path):
+    told = report(tmp_path, "data 30 %", format="pairs", steps=2)
+    assert told.verdict is None
+
+
+@pytest.mark.parametrize("steps", [6, 40])
 @pytest.mark.parametrize("fault", ["steady", "uneven", "leaders", "pipeline"])
 @pytest.mark.parametrize("form", ["pairs", "megatron", "torchvision"])
-def test_nobody_is_named_in_healthy_jobs(tmp_path, fault, form):
-    other = {"sigma": 0.25} if fault == "uneven" else {}
+def test_nobody_is_named_in_healthy_jobs(tmp_path, fault, form, steps):
+    other = {"steps": steps} | ({"sigma": 0.25} if fault == "uneven" else {})
     told = report(tmp_path, fault, format=form, **other)
     assert (told.outcome, told.fastest_gain) == ("no-failure", None)
 
@@ -76,11 +87,6 @@ def test_some_ranks_of_several_hosts_may_read_for_the_others(tmp_path):
 def test_who_alone_reads_at_all_has_no_peers(tmp_path):
     told = report(tmp_path, "data 30 %", format="json", data=1e-5)
     assert (told.outcome, told.fastest_gain) == ("no-failure", None)
-
-
-def test_a_few_steps_tell_nothing(tmp_path):
-    told = report(tmp_path, "data 30 %", format="pairs", steps=8)
-    assert told.verdict is None
 
 
 def test_a_job_that_failed_has_its_own_verdict(analyzed):

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.timing.arrivals import LEAST
 from ncclforensics.correlate.timing.own_time import MOST_SLICES, OwnTime
 from ncclforensics.model.frames import remembered
 from ncclforensics.model.tables import with_nulls
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
 LINES, BLOCKS = "timers.step", "timers.megatron.ranks"
 ITERATION = "launchers.megatron.iteration"
+LEAST = 4  # steps; whether so few tell anything is for the test of chance
 _PAIR = (
     r"([A-Za-z][A-Za-z_/.-]*(?: ?\((?:m?s|t)\))?)[\"']?"
     r"(?: {0,3}[:=] {0,3}| {1,12})(\d{1,9}(?:\.\d{1,9})?)(?: ?(ms|s)\b)?"
