@@ -7,7 +7,7 @@ does not exit with an error code then, or it begins a call that it gives up much
 As long as no process of the job fails, one such line is enough, or several more steps
 in the same file or by the clock, or a rank that says that its training is over: all
 ranks advance together. Where nothing else in the job is wrong, any record that the
-process logs below is enough.
+process logs below is enough. An exception that ends a thread does not end its process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from ncclforensics.model.tables import CITE, FAILING, TIME, TROUBLED
 
 OF_PROGRAM = r"^(?:python|uncaught)\."
 TRACEBACK = "python.traceback"
-IGNORED = "python.ignored_exception"  # the line above the traceback
+# the line above the traceback
+IGNORED = "python.ignored_exception"
+IN_THREAD = "python.thread_exception"
 WORDS = (*job.TAGGED, "python.rank_of")
 # the last line of a traceback; torch's excepthook prints the first one, with the rank
 UNCAUGHT = "uncaught.of_rank"
@@ -42,7 +44,7 @@ def without(frames: Frames) -> Frames:
     raised = _raised(frames)
     if raised.is_empty():
         return frames
-    ignored = _ignored(frames, raised)
+    ignored = pl.concat([_below(frames, raised, IGNORED), _in_threads(frames, raised)])
     after = [ignored, _by_clock(frames, raised), _by_place(frames, raised)]
     lines = raised.join(pl.concat(after).unique(), on=PLACE, how="semi")
     if lines.is_empty():
@@ -132,10 +134,20 @@ def _own(frames: Frames, records: pl.DataFrame) -> pl.DataFrame:
     return joined.with_columns(pl.coalesce("tag", "rank").alias("rank")).drop("tag")
 
 
-def _ignored(frames: Frames, raised: pl.DataFrame) -> pl.DataFrame:
-    """Return PLACE of the exceptions of destructors, which Python itself ignores."""
-    said = frames.message(IGNORED).select("source", head=pl.col("line") + 1)
+def _below(frames: Frames, raised: pl.DataFrame, message: str) -> pl.DataFrame:
+    """Return PLACE of the exceptions whose traceback is right below a `message`."""
+    said = frames.message(message).select("source", head=pl.col("line") + 1)
     return raised.join(said, on=["source", "head"], how="semi").select(PLACE)
+
+
+def _in_threads(frames: Frames, raised: pl.DataFrame) -> pl.DataFrame:
+    """Return PLACE of the exceptions that ended a thread of a rank, but not the rank.
+
+    A rank that exited with an error code may have done so because of it.
+    """
+    ended = frames["exits"].filter(pl.col("code") > 0)["rank"].drop_nulls()
+    known = pl.col("rank").is_not_null() & ~pl.col("rank").is_in(ended.implode())
+    return _below(frames, raised.filter(known), IN_THREAD)
 
 
 def _by_clock(frames: Frames, raised: pl.DataFrame) -> pl.DataFrame:

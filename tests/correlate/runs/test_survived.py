@@ -153,3 +153,23 @@ def test_epochs_that_grow_below_an_exception_prove_that_the_job_went_on(
     ]
     console = lines[0] + RAISED + "".join(lines[1:])
     assert (crashed(analyzed({"train.log": console})) == []) == survived
+
+
+IN_THREAD = "Exception in thread prefetch:\n" + RAISED
+
+
+def of_four(code):
+    """A job in which rank 3's thread dies, and the others time out."""
+    timeouts = {f"rank_{r}.log": steps(r, 1, 2, 3) + timeout(r) for r in range(3)}
+    ends = table((3, code, 4003), (0, 1, 4000), (1, 1, 4001), (2, 1, 4002))
+    return {**timeouts, "rank_3.log": steps(3, 1) + IN_THREAD, "torchrun.log": ends}
+
+
+def test_an_exception_that_ends_a_thread_does_not_end_its_rank(analyzed):
+    analysis = analyzed(of_four(-15))
+    assert crashed(analysis) == []
+    assert verdict(analysis) == ("missing-rank", (3,), ())
+
+
+def test_a_rank_that_exits_with_an_error_code_may_have_died_of_its_thread(analyzed):
+    assert (3,) in crashed(analyzed(of_four(1)))
