@@ -95,8 +95,11 @@ def _is_swap(told: Program, row: int, skipped: list[int], rest: list[int]) -> bo
     """Whether the calls behind `row` are those left out before it, and then the rest.
 
     A path of its own may make them at other lines, which shows where no line agrees.
+    In a loop they may be those of its next round: then the numbers of calls decide.
     """
     behind = told.actual(row)[1:]
+    if {*skipped} <= {*behind} and _made_as_many(told, row, skipped):
+        return True
     swapped, left_out = _alike(behind, [*skipped, *rest]), _alike(behind, rest)
     if swapped or left_out or not skipped:
         return swapped > left_out
@@ -104,6 +107,26 @@ def _is_swap(told: Program, row: int, skipped: list[int], rest: list[int]) -> bo
     made = plain[row + 1 : row + 1 + len(behind)].to_list()
     soon, later = ([plain[r] for r in _rows(told, ls)] for ls in (skipped, rest))
     return _alike(made, [*soon, *later]) > _alike(made, later)
+
+
+def _made_as_many(told: Program, row: int, skipped: list[int]) -> bool:
+    """Whether a rank made as many calls of several groups as their other members did.
+
+    Who left out calls of one group has made fewer of them, against those of another,
+    than who made them later. The groups are those of the calls `skipped` (labels), and
+    of the call in `row`.
+    """
+    mine = pl.col("rank") == told.calls["rank"][row]
+    known = told.calls.filter(~pl.col("is_p2p"))
+    these = pl.col("label").is_in([*skipped, told.calls["label"][row]])
+    groups = known.filter(mine & these)["group"].unique()
+    number = pl.col("seq")
+    last = (
+        known.filter(pl.col("group").is_in(groups.implode()))
+        .group_by("group")
+        .agg(mine=number.filter(mine).max(), theirs=number.filter(~mine).max())
+    )
+    return last.height > 1 and bool((last["mine"] == last["theirs"]).all())
 
 
 def _at_another_line(told: Program, row: int, foreseen: list[int]) -> Edit | None:

@@ -1,7 +1,7 @@
 """Labels of calls: hashes that distinguish the calls of a program.
 
 A label does not depend on the rank that makes the call. It covers the description of
-the group, the operation, the distance between source and destination of a message,
+the group, the operation, the partner of a message (by its distance, or by its number),
 sizes where they must agree, dtypes, and the call site where it is known.
 """
 
@@ -60,7 +60,7 @@ def traces(frames: Frames, ranks: Iterable[int]) -> pl.DataFrame:
     plain: list[str | pl.Expr] = [
         *("pg_desc", "op", "dtypes"),
         ordinal.alias("ordinal"),
-        (pl.col("dst") - pl.col("src")).alias("off"),
+        _partner().alias("partner"),
     ]
     what = [*plain, site.alias("site")]
     last = pl.col("record_id").filter("ended").max().over("rank")
@@ -73,6 +73,19 @@ def traces(frames: Frames, ranks: Iterable[int]) -> pl.DataFrame:
         .alias("over"),
         pl.int_range(pl.len()).over("rank").alias("place"),
     )
+
+
+def _partner() -> pl.Expr:
+    """Return what tells the partner of a message, alike for all ranks of a role.
+
+    Along a pipeline it is the distance to it. Of one rank that sends to many, or takes
+    from many, each is at a distance of its own: then it is the partner's number.
+    """
+    off = pl.col("dst") - pl.col("src")
+    other = pl.when(pl.col("op") == "recv").then("src").otherwise("dst")
+    kind = ("pg_desc", "op")
+    is_one = other.n_unique().over(kind) < off.n_unique().over(kind)
+    return pl.when(is_one).then(other).otherwise(off)
 
 
 def _sites(made: pl.DataFrame) -> tuple[pl.DataFrame, pl.Expr]:

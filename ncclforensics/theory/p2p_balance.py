@@ -7,6 +7,7 @@ because a message that is finished is finished on both sides.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 MOST_CALLS = 16  # messages of an end that are checked
 KEY = ["group", "seq", "sized"]
+ROUNDS = 2  # collectives of both, between which halves can be compared
 
 
 def shortages(case: Case, end: End, ranks: Iterable[int]) -> list[bool | None]:
@@ -37,7 +39,8 @@ def shortages(case: Case, end: End, ranks: Iterable[int]) -> list[bool | None]:
 def is_short(case: Case, call: Call, rank: int) -> bool | None:
     """Whether a rank posted fewer halves than the peer that waits for it in a message.
 
-    `call` is the message. None if the two ranks made no common collective after it.
+    `call` is the message. None if the two ranks made no common collective after it, and
+    no such one of the rank alone decides.
     """
     made = case.program.calls
     waiter = call["waiting"][0]
@@ -57,17 +60,50 @@ def is_short(case: Case, call: Call, rank: int) -> bool | None:
         )
         .sort("theirs")
     )
+    ends = [pl.col(c).eq_missing(held[c][0]) for c in ("group", "src", "dst")]
+    owed = mine.filter(pl.col("op") == OTHER_SIDE[call["op"]], *ends)["record_id"]
+    posted = theirs.filter(pl.col("op") == call["op"], *ends)["record_id"]
     behind = both.filter(pl.col("theirs") > held["record_id"][0])
     if behind.is_empty():
-        return None
+        return _closed(mine.filter(together), both, owed, posted)
     first, last = both.row(0, named=True), both.row(-1, named=True)
     whole = bool(made["ended"].any()) and first["theirs"] < held["record_id"][0]
-    ends = [pl.col(c).eq_missing(held[c][0]) for c in ("group", "src", "dst")]
 
-    def halves(program: pl.DataFrame, op: str, side: str) -> int:
-        since = first[side] if whole else -1
-        here = pl.col("record_id").is_between(since, last[side])
-        return program.filter(here, pl.col("op") == op, *ends).height
+    def halves(records: pl.Series, side: str) -> int:
+        return int(records.is_between(first[side] if whole else -1, last[side]).sum())
 
-    posted = halves(mine, OTHER_SIDE[call["op"]], "mine")
-    return posted < halves(theirs, call["op"], "theirs")
+    return halves(owed, "mine") < halves(posted, "theirs")
+
+
+def _closed(
+    mine: pl.DataFrame, both: pl.DataFrame, owed: pl.Series, posted: pl.Series
+) -> bool | None:
+    """Whether a rank went on to the next collective of both without its half.
+
+    `mine` are its collectives, `both` those that both ranks made, `owed` and `posted`
+    the records of the halves of each. Where the halves between two collectives of that
+    group were always as many on both sides, that one leaves no time for more. None if
+    there is no such collective, or no such rule.
+    """
+    if both.is_empty():
+        return None
+    more = mine.filter(pl.col("record_id") > both["mine"].max())
+    after = more.filter(pl.col("group").is_in(both["group"].implode()))
+    if after.is_empty():
+        return None
+    end = after.row(0, named=True)
+    bounds = both.filter(pl.col("group") == end["group"]).sort("seq")
+    if bounds["seq"][-1] + 1 != end["seq"] or bounds.height < ROUNDS:
+        return None
+    counts = [
+        (
+            int(owed.is_between(a["mine"], b["mine"]).sum()),
+            int(posted.is_between(a["theirs"], b["theirs"]).sum()),
+        )
+        for a, b in pairwise(bounds.to_dicts())
+    ]
+    if any(sent != taken for sent, taken in counts):
+        return None
+    last = bounds.row(-1, named=True)
+    sent = int(owed.is_between(last["mine"], end["record_id"]).sum())
+    return True if sent < int((posted > last["theirs"]).sum()) else None

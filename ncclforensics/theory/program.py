@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     Words = npt.NDArray[np.uint64]
     Bits = npt.NDArray[np.float64]
 
+MADE = ("rank", "label")
 ORDERS = (16, 8, 4, 2, 1)
 SEEN = 3  # times that a context must have been seen to predict anything
 ESCAPE = 0.05  # of one call, as count of a call that was never seen
@@ -181,6 +182,7 @@ class Program:
             pl.int_range(pl.len()).alias("row"),
             (pl.len().over("rank") - pl.col("place")).alias("from_end"),
         ).filter((pl.col("from_end") <= TAIL) & pl.col("bits").is_not_nan())
+        last = last.with_columns((pl.col("bits") - _each_time()).clip(0))
         # the first call that deviates shows how; later ones may surprise as much
         parts = pl.col("bits") >= pl.col("bits").max().over("rank") / 2
         most = (
@@ -269,6 +271,19 @@ class Program:
         end = min(row + most, len(rank))
         same = (rank[row:end] == rank[row]).to_numpy()
         return [int(word) for word in self._words[row:end][same]]
+
+
+def _each_time() -> pl.Expr:
+    """Return the mean surprise of a rank's other calls with the label of a call.
+
+    A call that its rank makes seldom surprises each time. What happened to a call that
+    is open may have happened to others that are: they say nothing of it.
+    """
+    bits, own = pl.col("bits"), pl.col("bits").filter("over")
+    every = (bits.sum().over(MADE) - bits) / (pl.len().over(MADE) - 1)
+    ended = own.sum().over(MADE) / own.len().over(MADE)
+    told = pl.when("over").then(every).otherwise(ended)
+    return pl.when(told.is_finite()).then(told).otherwise(0.0)
 
 
 def _usual() -> pl.Expr:

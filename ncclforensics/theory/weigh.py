@@ -259,6 +259,8 @@ def _is_late(case: Case, end: End) -> bool:
     return any(n in case.late or case.late_at_work(n) for n in end.calls)
 
 
+# facts that a standstill shows in the dumps themselves
+OF_DUMPS = ("aborted", "given up", "written", "overdue", "late")
 GONE = ("crashed-rank", "node-lost")  # of ranks that nothing shows to have lived
 # classes whose stories end the call itself, and those that allow idle ranks
 ENDING = ("stuck-in-collective", "collective-mismatch", "shape-mismatch", "straggler")
@@ -280,8 +282,10 @@ def _confidence(case: Case, end: End, story: Story, margin: float) -> Confidence
     looked_twice = standing.name == standstill.LOOKS
     # dumps of a job that went on show one moment, whatever a line says of another
     moved = motion.answer == "yes" and end.kind != "late"
-    # two looks show more than that nobody had waited for long
+    # two looks show more than that nobody had waited for long, and dumps of a job that
+    # stopped show more than that it had gone on before
     moved &= not (looked_twice and motion.name == standstill.EARLY)
+    moved &= not (standing.name in OF_DUMPS and motion.name == standstill.LOOKS)
     if not stands and seen_places.shows_motion(case.frames, story.ranks, end.blocked):
         return None
     # that the others stood there meanwhile does not make a slow rank a stuck one
