@@ -69,9 +69,11 @@ def blame(
     Ranks that make up a whole host, stage or group count as one failure. The surprise
     of the ranks `explained` is explained as well, and costs nothing.
     """
+    most = 2 * len(ranks) > len(around(case, end) | {*ranks})
     return (
         (prior, 1.0),
         *culprits(case, ranks),
+        ("most", float(most)),
         *unexplained(case, end, (*ranks, *explained)),
     )
 

@@ -25,6 +25,7 @@ WEIGHTS: dict[str, tuple[float, str]] = {
     # culprits
     "culprit": (3.0, "one more rank, host or stage that failed by itself"),
     "kin": (0.25, "one more rank of a host, stage or group that failed as a whole"),
+    "most": (6.0, "the program is what most ranks do: few have left it"),
     # evidence that a story requires and that is absent, or that it does not explain
     "unexplained wait": (4.0, "a rank that waits although the story lets it go on"),
     "unexplained idle": (6.0, "a rank that waits for nobody and makes no calls"),
