@@ -93,7 +93,9 @@ def _closed(
         return None
     end = after.row(0, named=True)
     bounds = both.filter(pl.col("group") == end["group"]).sort("seq")
-    if bounds["seq"][-1] + 1 != end["seq"] or bounds.height < ROUNDS:
+    if bounds.height < ROUNDS or end["sized"] != bounds["sized"][-1]:
+        return None
+    if bounds["seq"][-1] + 1 != end["seq"]:
         return None
     counts = [
         (

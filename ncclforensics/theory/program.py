@@ -55,11 +55,11 @@ _MIX = np.array(
 class Deviation:
     """Where a rank left the program of its role.
 
-    `bits` is its surprise above the median of its role. `row` is the row of the call in
-    `Program.calls`. If the rank kept to the program where its peers left it, `peers` is
-    the row of the call with which one of them did, and `row` the rank's last call.
-    `fork` is the row of the call that its peers made from the same point, if that is
-    not what history predicts either: rare branches of the program.
+    `bits` is its surprise above the median of its role, `own` all of it. `row` is the
+    row of the call in `Program.calls`. If the rank kept to the program where its peers
+    left it, `peers` is the row of the call with which one of them did, and `row` the
+    rank's last call. `fork` is the row of the call that its peers made from the same
+    point, if that is not what history predicts either: rare branches of the program.
     """
 
     rank: int
@@ -67,6 +67,7 @@ class Deviation:
     row: int
     peers: int | None = None
     fork: int | None = None
+    own: float = 0.0
 
     @property
     def left_out(self) -> bool:
@@ -92,6 +93,13 @@ class Program:
             same &= pl.col(name).eq_missing(pl.lit(call[name]))
         found = self.calls.select(same.arg_true()).to_series()
         return int(found[0]) if found.len() else None
+
+    @cached_property
+    def roles(self) -> dict[int, frozenset[int]]:
+        """Return for each rank all ranks of its role."""
+        known = self.calls.select("rank", "role").unique()
+        of = {n: frozenset(some["rank"]) for (n,), some in known.group_by("role")}
+        return {rank: of[role] for rank, role in known.iter_rows()}
 
     @cached_property
     def _words(self) -> Words:
@@ -207,7 +215,9 @@ class Program:
             found[rank] = (
                 Deviation(rank, -above, ends[rank], left[theirs])
                 if lacks and theirs in left
-                else Deviation(rank, max(above, 0.0), row, fork=self._fork(row, above))
+                else Deviation(
+                    rank, max(above, 0.0), row, fork=self._fork(row, above), own=bits
+                )
             )
         return found
 

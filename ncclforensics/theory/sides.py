@@ -7,7 +7,7 @@ else. Stories blame sides.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ncclforensics.correlate.traces import code_places
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ncclforensics.theory.ends import End
 
 FEW = 4  # peers in a call that are asked for what the program does there
+ALONE = 2  # ranks of a role; of so few, all ranks of the job show what is usual
 MOST_CALLS = 16  # collectives of a large cycle whose sides are examined
 
 
@@ -69,7 +70,8 @@ def blame(
     Ranks that make up a whole host, stage or group count as one failure. The surprise
     of the ranks `explained` is explained as well, and costs nothing.
     """
-    most = 2 * len(ranks) > len(around(case, end) | {*ranks})
+    members = {r for n in end.calls for r in case.calls[n]["members"] or ()}
+    most = 2 * len(ranks) > len(around(case, end) | members | {*ranks})
     return (
         (prior, 1.0),
         *culprits(case, ranks),
@@ -148,7 +150,12 @@ def _deviations(
 ) -> list[Deviation]:
     if call is not None and (call["op"] == code_places.UNRECORDED or is_bare(call)):
         return []
-    return [d for rank in ranks if (d := case.deviation(rank)) is not None]
+    known = {r: d for r in ranks if (d := case.deviation(r)) is not None}
+    roles = [role for r in known if (role := case.program.roles.get(r))]
+    # where all of a role are blamed, nobody shows what is usual in it
+    if roles and all(len(role) > ALONE and role <= {*ranks} for role in roles):
+        return [replace(d, bits=max(d.bits, d.own)) for d in known.values()]
+    return [*known.values()]
 
 
 def is_bare(call: Call) -> bool:
@@ -284,9 +291,8 @@ def _held(case: Case, end: End) -> Iterator[Side]:
         key=lambda c: (len(c["waiting"]), c["call"]),
     )[:MOST_CALLS]
     for call in calls:
-        ranks = tuple(r for r in call["waiting"] if r in here or end.kind == "absent")
-        if ranks:
-            yield _side(case, end, ranks, call, None)
+        if end.kind == "absent" or not here.isdisjoint(call["waiting"]):
+            yield _side(case, end, tuple(call["waiting"]), call, None)
     owing: dict[tuple[object, ...], tuple[set[int], Call]] = {}
     for number in end.calls:
         call = case.calls[number]

@@ -280,8 +280,9 @@ def _confidence(case: Case, end: End, story: Story, margin: float) -> Confidence
     )
     stands = standing.answer == "yes"
     looked_twice = standing.name == standstill.LOOKS
-    # dumps of a job that went on show one moment, whatever a line says of another
-    moved = motion.answer == "yes" and end.kind != "late"
+    # dumps of a job that went on show one moment, whatever a line says of another; one
+    # that waited for a slow rank goes on once it has come
+    moved = motion.answer == "yes" and end.kind != "late" and story.slug != "straggler"
     # two looks show more than that nobody had waited for long, and dumps of a job that
     # stopped show more than that it had gone on before
     moved &= not (looked_twice and motion.name == standstill.EARLY)

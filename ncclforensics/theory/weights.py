@@ -17,6 +17,7 @@ WEIGHTS: dict[str, tuple[float, str]] = {
     "moved": (0.5, "a call made before its turn is both left out and made"),
     "stuck-in-collective": (4.0, "all came: network or GPU, named by other evidence"),
     "lost": (6.0, "a process that died and left neither dump nor line"),
+    "uncollected": (8.0, "others left nothing either: what was collected is a part"),
     "running": (8.0, "dumps are taken because a job hangs, seldom while it runs"),
     "older": (2.0, "a host that is behind as well may only have dumped earlier"),
     "early file": (12.0, "a dump of an earlier moment shows nothing of the stop"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.exits import agent_processes
+from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.waits import roll_call
 from ncclforensics.evidence import seen_places
 from ncclforensics.theory import sides
@@ -51,6 +52,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     whole = len(unseen) > 1 and case.units(unseen)[0] == 1
     for ranks in [tuple(unseen)] if whole else [(rank,) for rank in unseen]:
         left = {*ranks} & _left_something(case)
+        others = world.ranks(case.frames) - case.seen - _left_something(case)
         gone = "node-lost" if whole else "crashed-rank"
         yield Story(
             "missing-rank" if lived or left else gone,
@@ -60,6 +62,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             costs=(
                 ("lost", 1.0),
                 ("kin", len(ranks) - 1),
+                ("uncollected", float(not others <= {*ranks})),
                 *sides.unexplained(case, end, ()),
             ),
         )
