@@ -53,6 +53,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     for ranks in [tuple(unseen)] if whole else [(rank,) for rank in unseen]:
         left = {*ranks} & _left_something(case)
         others = world.ranks(case.frames) - case.seen - _left_something(case)
+        others |= {*unseen}
         gone = "node-lost" if whole else "crashed-rank"
         yield Story(
             "missing-rank" if lived or left else gone,
