@@ -34,6 +34,22 @@ def test_the_edit_that_makes_it_the_usual_program(odd, kind):
     assert edit(odd)[0].kind == kind
 
 
+LOOP = "pW" * 16
+
+
+@pytest.mark.parametrize(
+    ("odd", "usual", "kind"),
+    [
+        ("|Wp", "|pW", "swap"),
+        ("|WpWp", "|pWpW", "swap"),
+        ("|Wp", "|p", "skip"),  # a call of W more than the others
+        ("|WpW", "|pW", "skip"),
+    ],
+)
+def test_in_a_loop_who_swapped_two_calls_made_as_many_as_the_others(odd, usual, kind):
+    assert edit(odd, LOOP + usual, LOOP)[0].kind == kind
+
+
 def test_what_is_skipped_is_told_and_what_was_made_since():
     told, of = edit("ab|dpW")
     (row,) = told.skips

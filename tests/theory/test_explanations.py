@@ -36,6 +36,11 @@ def test_nobody_is_missing_of_whom_nothing_was_seen():
     assert found == [("crashed-rank", (2,), "possible")]
 
 
+def test_where_others_left_nothing_either_nobody_of_them_is_named():
+    programs = [f"{HISTORY}abcd|p", "", f"{HISTORY}abcd|p", ""]
+    assert named(programs, unseen=[1, 3]) == []
+
+
 def test_who_printed_a_timeout_waited_and_was_not_missing():
     assert circle("abcd|p") != [("missing-rank", (2,))]
 
@@ -175,6 +180,8 @@ def test_of_a_rooted_call_others_may_be_done_before_some_have_begun():
 def test_who_came_when_the_timeout_of_its_peers_had_passed_is_a_straggler():
     late = {2: 700.0}
     assert named([WAITS] * 4, late=late) == [("straggler", (2,))]
+    # the job goes on once it has come, as dumps of that moment show
+    assert named([WAITS] * 4, late=late, fresh=(0, 1)) == [("straggler", (2,))]
     soon = {2: 400.0}
     assert named([WAITS] * 4, late=soon) == [("stuck-in-collective", ())]
 
@@ -215,3 +222,18 @@ def test_two_calls_in_another_order_at_another_line_are_out_of_order():
     """Rank 2 makes the call of all first, behind a condition; its pair waits."""
     sizes = {(2, len(HISTORY) + 4): ord("W")}
     assert circle("abcd|V", sizes=sizes) == [("call-order-deadlock", (2,))]
+
+
+def test_a_stage_that_makes_a_call_of_its_own_is_behind_a_condition():
+    """All ranks of a role make it, so none of them shows what is usual there."""
+    first, last = "abW" * 16, "cdW" * 16
+    programs = [f"{first}ab|W"] * 4 + [f"{last}|Y"] * 4
+    found = told(programs, hosts=[*"aaaabbbb"])
+    assert found == [("rank-conditional-collective", (4, 5, 6, 7), "likely")]
+
+
+def test_a_stage_that_waits_as_in_each_step_is_not():
+    first, last = "abW" * 16, "cdW" * 16
+    programs = [f"{first}ab"] * 4 + [f"{last}cd|W"] * 4
+    found = named(programs, hosts=[*"aaaabbbb"])
+    assert found == [("missing-rank", (0, 1, 2, 3))]

@@ -108,3 +108,11 @@ def test_the_history_foresees_a_step():
     step = told.calls["label"][rows[0] : rows[len(STEP)]].to_list()
     assert told.foreseen(last)[: len(STEP)] == step
     assert told.actual(last) == step[:1]
+
+
+@pytest.mark.parametrize("steps", [2, 6])
+def test_a_call_that_its_rank_makes_seldom_surprises_nobody_when_it_comes_again(steps):
+    loop = STEP * steps
+    alone = f"{(loop + 'e') * 4}{loop}|e"
+    assert odd(all_but(alone, f"{loop * 5}|a")) == []
+    assert odd(all_but(f"{loop * 5}|e", f"{loop * 5}|a")) == [2]
