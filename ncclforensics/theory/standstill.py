@@ -42,7 +42,8 @@ Answer = Literal["yes", "no", "unknown"]
 GROUP = ("pg", "pg_desc")
 WENT_ON = pl.duration(seconds=60)  # a later step comes this long after the first wait
 STEPS = 2  # later steps needed, as one line may have left its buffer late
-NEEDS_ALL = ("stack", "process")  # kinds of looks at one moment of a process
+# kinds of looks at one moment of a process: all have to be understood
+NEEDS_ALL = ("stack", "process")
 MOST_CITES = 2
 EARLY = "early"  # that nobody has waited for long yet
 LOOKS = "looks"  # that two looks found the same, or not
@@ -117,14 +118,12 @@ def _standing(frames: Frames) -> Iterator[Fact]:
         who = common.ranks(common.numbers(hung["rank"]))
         why = f"the kernel saw the process of {who} blocked for minutes"
         yield Fact("blocked", "yes", why, common.cites(hung, MOST_CITES))
-    stood = _looks(frames).filter(~pl.col("moved"))
-    # a rank may pass one line again and again, or wait for one that works: all that
-    # were looked at have to stand
-    somebody_moved = bool(_looks(frames)["moved"].any())
-    for kind in NEEDS_ALL:
-        seen = frames["looks"].filter(pl.col("kind") == kind)["moved"]
-        if somebody_moved or seen.fill_null(True).any():
-            stood = stood.filter(pl.col("kind").ne_missing(kind))
+    stood = _looks(frames)
+    # others may come later to a call in which a rank stands; a process may pass one
+    # line again and again
+    unsure = frames["looks"].filter(pl.col("kind").is_in(NEEDS_ALL))["moved"].is_null()
+    if stood["moved"].any() or unsure.any():
+        stood = stood.clear()
     waits = frames["calls"]["waiting"].explode()
     if stood.filter(pl.col("rank").is_in(waits.implode())).height:
         ranks = common.numbers(stood["rank"])

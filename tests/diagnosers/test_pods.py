@@ -273,3 +273,42 @@ def test_a_lost_node_holds_no_rank_between_those_of_another_one(analyzed):
     log = {"train-master-0.log": timeout(0) + timeout(3)}
     analysis = analyzed(node | log)
     assert verdict(analysis) == ("node-lost", (), ("gpu0009",))
+
+
+# laid out as `kubectl describe pod` does
+ENDED_POD = """Name:             {name}
+Namespace:        ml
+Node:             gpu0007/10.0.0.7
+Status:           Failed
+Containers:
+  pytorch:
+    State:          Terminated
+      Reason:       {reason}
+      Exit Code:    {code}
+      Started:      Thu, 20 Aug 2026 09:40:00 +0000
+      Finished:     Thu, 20 Aug 2026 10:00:00 +0000
+    Ready:          False
+"""
+
+
+def described(analyzed, reason, code):
+    """Rank 1 alone prints on its pod, which a file describes; the other times out."""
+    lines = {
+        "train-worker-0.log": timeout(0),
+        f"{POD}.log": "2026-08-20 09:59:59,000 [rank 1] INFO train: step 7 loss 1.5\n",
+        "pod.txt": ENDED_POD.format(name=POD, reason=reason, code=code),
+    }
+    return analyzed(lines)
+
+
+def test_the_exit_code_of_a_described_container_is_that_of_its_rank(analyzed):
+    analysis = described(analyzed, "Error", 139)
+    assert [f.ranks for _, f in found(analysis, "crashed-rank")] == [(1,)]
+    (exit_,) = analysis.frames["exits"].rows(named=True)
+    assert (exit_["code"], str(exit_["t"])) == (139, "2026-08-20 10:00:00+00:00")
+
+
+def test_a_container_that_ended_well_is_no_exit(analyzed):
+    analysis = described(analyzed, "Completed", 0)
+    assert found(analysis, "crashed-rank") == []
+    assert analysis.frames["exits"]["code"].drop_nulls().is_empty()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from ncclforensics.correlate.exits import exit_records, silent_child
+from ncclforensics.correlate.exits import containers, exit_records, silent_child
 from ncclforensics.correlate.identity import (
     announced_files,
     group_ranks,
@@ -87,6 +87,7 @@ def identify(frames: Frames) -> Frames:
     there = pl.coalesce("host", rank_claims.only_host(claims))
     owners = resolved.select("rank", there, "pid").drop_nulls()
     ranked = _filled(ranked, owners.unique(process, keep="none"), process)
+    ranked = _filled(ranked, containers.owners(ranked["exits"], resolved), [*CITE])
     return Frames(
         {
             **ranked.tables,
