@@ -82,8 +82,13 @@ def _in_step(case: Case, stack: int | None) -> bool:
 
 
 def _usual(case: Case, side: Side) -> list[int | None]:
-    """Return the stacks of the calls that ranks at this end wait in, and repeat."""
+    """Return the stacks of the calls that ranks at this end wait in, and repeat.
+
+    Members of the side's own call may be at another place.
+    """
     stacks = [other["stack"] for other in side.others]
+    told = case.signatures.get(side.call["call"], ())
+    stacks += [other.stack for other in told if {*other.ranks} != {*side.ranks}]
     recent = (
         case.program.calls.filter(pl.col("over") & pl.col("stack").is_not_null())
         .group_by("rank", maintain_order=True)
@@ -124,11 +129,14 @@ def _is_inside(mine: Way, ways: list[Way]) -> bool:
 
 
 def _named(mine: Way, ways: list[Way]) -> Literal["", "conditional", "uneven"]:
+    """Return what the outermost function that tells it, of those of its own, tells."""
     both = {frame[0] for w in ways for frame in w}
-    own = " ".join(str(name) for name, _, _ in mine if name not in both)
-    if FEW_DO.search(own):
-        return "conditional"
-    return "uneven" if AT_THE_END.search(own) else ""
+    for name in (str(frame[0]) for frame in mine if frame[0] not in both):
+        if FEW_DO.search(name):
+            return "conditional"
+        if AT_THE_END.search(name):
+            return "uneven"
+    return ""
 
 
 def way(frames: Frames, stack: int | None) -> Way:

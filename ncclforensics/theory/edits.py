@@ -54,7 +54,7 @@ def edit(told: Program, deviation: Deviation) -> Edit:
     if not foreseen:
         return Edit("unknown", row)
     now, next_ = made[0], foreseen[0]
-    if now in foreseen:
+    if now in foreseen and not _is_instead(made, foreseen):
         skipped = foreseen[: foreseen.index(now)]
         rest = foreseen[len(skipped) + 1 :]
         if _is_swap(told, row, skipped, rest):
@@ -77,6 +77,15 @@ def edit(told: Program, deviation: Deviation) -> Edit:
     in_place = like or replaced > inserted or (replaced == inserted and same)
     what: Kind = "other" if in_place else "extra"
     return Edit(what, row, known, goes_on=max(replaced, inserted) > 0)
+
+
+def _is_instead(made: list[int], foreseen: list[int]) -> bool:
+    """Whether a call that was to come soon was made in place of the next one.
+
+    Then the calls behind are those behind that one, and not those behind itself.
+    """
+    behind = foreseen[foreseen.index(made[0]) + 1 :]
+    return _alike(made[1:], foreseen[1:]) > _alike(made[1:], behind)
 
 
 def _has_begun(told: Program, row: int, loop: int) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ncclforensics.correlate.traces import code_places
-from ncclforensics.theory import edits, weights
+from ncclforensics.theory import call_sites, edits, weights
 from ncclforensics.theory.program import Deviation
 from ncclforensics.theory.story import culprits
 
@@ -221,7 +221,12 @@ def is_at_one_place(case: Case, ranks: tuple[int, ...], call: Call) -> bool:
     """
     told = case.signatures.get(call["call"], ())
     own = {s.stack for s in told if {*s.ranks} == {*ranks}} - {None}
-    return bool(own & {s.stack for s in told if {*s.ranks} != {*ranks}})
+    others = {s.stack for s in told if {*s.ranks} != {*ranks}} - {None}
+    if own & others:
+        return True
+    # the functions of torch differ from operation to operation
+    ways = [call_sites.way(case.frames, stack) for stack in own]
+    return any(way in ways for s in others if (way := call_sites.way(case.frames, s)))
 
 
 def alone(case: Case, end: End) -> Iterator[Side]:

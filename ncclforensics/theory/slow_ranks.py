@@ -22,7 +22,13 @@ from ncclforensics.model.findings import Gain
 from ncclforensics.model.frames import Frames, remembered
 from ncclforensics.model.tables import conform
 from ncclforensics.model.words import percent
-from ncclforensics.theory import lateness_test, rank_roles, standstill, weigh
+from ncclforensics.theory import (
+    lateness_test,
+    rank_layouts,
+    rank_roles,
+    standstill,
+    weigh,
+)
 
 NAMED = 0.055  # share of all time: 10 % of the work, in steps nearly twice as long
 WORTH = 0.03  # share of the time that is worth a line
@@ -36,7 +42,6 @@ LONG = (
 HAIR = 0.25  # share of the mean loss in a call, up to which being last does not count
 SENDING = "more_sending"
 FEW = 4  # of so many ranks one may be slow by itself, without all of its host
-DOES = 0.001  # share of a step that a rank spends at a part of it that it does at all
 BATCHES, LEAST_BATCHES = 12, 4  # of slices, to estimate the error from
 
 
@@ -159,28 +164,7 @@ def _slow(told: OwnTime, above: pl.DataFrame) -> Slow | None:
         return None
     share, mine, peers = max(found, key=lambda one: one[0])
     last = _told(told, mine, peers, share)
-    return None if last and told.logged and _is_role(told, last) else last
-
-
-def _is_role(told: OwnTime, found: Slow) -> bool:
-    """Whether ranks that a log shows as slow may do what the others do not.
-
-    No log tells the roles of ranks. One rank may be slow, or all of a host; some ranks
-    of several hosts read for the others. Peers spend time at the same part as well.
-    Halves, or the first and the last rank, that compute longer may be stages.
-    """
-    calls, mine = told.calls, pl.col("rank").is_in(found.ranks)
-    clocks = calls.select("rank", "clock").unique()
-    own = clocks.filter(mine)
-    whole = clocks.filter(pl.col("clock").is_in(own["clock"].implode())).height
-    if own.height > 1 and (own["clock"].n_unique() > 1 or whole > own.height):
-        return True
-    if float(str(found.worst["typical"])) < DOES:
-        return True
-    if found.is_data:
-        return False
-    ends = {clocks["rank"].min(), clocks["rank"].max()}
-    return 2 * own.height >= clocks.height or not ends.isdisjoint(found.ranks)
+    return None if last and told.logged and rank_layouts.is_role(told, last) else last
 
 
 def _ranks(above: pl.DataFrame, *peers: str) -> pl.DataFrame:
@@ -255,7 +239,9 @@ def _slowest(
     if peers.is_empty() or 2 * mine.len() + (not told.timed) > of_role:
         return None
     of_hosts = ranks.filter(pl.col("clock").is_in(named["clock"].implode())).height
-    if of_hosts > mine.len() > max(1, of_role // FEW):
+    if of_hosts > mine.len() > max(1, of_role // FEW) or rank_layouts.are_everywhere(
+        ranks, mine
+    ):
         return None
     if named["role"].n_unique() > 1 and not told.shows_messages:
         return None

@@ -82,9 +82,10 @@ def _keyed(held: pl.DataFrame) -> pl.DataFrame:
 def _begun(held: pl.DataFrame) -> pl.DataFrame:
     """Take the call that a rank's GPU is in, if it has not started the likeliest.
 
-    Calls of another group run concurrently, so such a call may have passed it.
+    Calls of another group, and messages, run concurrently, so such a call may have
+    passed it.
     """
-    started = pl.col("started") & ~pl.col("is_p2p").fill_null(False)
+    started = pl.col("started").fill_null(False)
     place = pl.col("choice")
     in_it = held.group_by("rank").agg(
         pl.col("started").filter(place == 0).any().alias("first"),

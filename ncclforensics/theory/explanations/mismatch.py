@@ -50,7 +50,6 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                     ("barrier", 3.0 * ("barrier" in side.what.lower())),
                     ("named place", 2.0 * _is_named(case, end, ranks)),
                     ("came before", float(_is_wanted(case, end, number, ranks))),
-                    ("culprit", float(len(call["unseen"] or ()) > 0)),
                 ),
             )
 

@@ -1,0 +1,42 @@
+"""Slow ranks that are slow because of how the job is laid out: they have work to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from ncclforensics.correlate.timing.own_time import OwnTime
+    from ncclforensics.theory.slow_ranks import Slow
+
+DOES = 0.001  # share of a step that a rank spends at a part of it that it does at all
+
+
+def is_role(told: OwnTime, found: Slow) -> bool:
+    """Whether ranks that a log shows as slow may do what the others do not.
+
+    No log tells the roles of ranks. One rank may be slow, or all of a host; some ranks
+    of several hosts read for the others. Peers spend time at the same part as well.
+    Halves, or the first and the last rank, that compute longer may be stages.
+    """
+    calls, mine = told.calls, pl.col("rank").is_in(found.ranks)
+    clocks = calls.select("rank", "clock").unique()
+    own = clocks.filter(mine)
+    whole = clocks.filter(pl.col("clock").is_in(own["clock"].implode())).height
+    if own.height > 1 and (own["clock"].n_unique() > 1 or whole > own.height):
+        return True
+    if float(str(found.worst["typical"])) < DOES:
+        return True
+    if found.is_data:
+        return False
+    ends = {clocks["rank"].min(), clocks["rank"].max()}
+    return 2 * own.height >= clocks.height or not ends.isdisjoint(found.ranks)
+
+
+def are_everywhere(ranks: pl.DataFrame, mine: pl.Series) -> bool:
+    """Whether as many ranks of each host are slow, but not all: they have a role."""
+    slow = pl.col("rank").is_in(mine.implode())
+    hosts = ranks.unique("rank").group_by("clock").agg(slow.sum().alias("many"))
+    rest = ranks["rank"].n_unique() - mine.len()
+    return hosts.height > 1 and hosts["many"].n_unique() == 1 and rest > 0
