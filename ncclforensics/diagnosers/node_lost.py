@@ -114,9 +114,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if told.is_empty():
         yield from uncollected.findings(frames, "node-lost")
         return
-    if "address" in named.columns:
-        name = pl.coalesce("host", *({"name"} & {*named.columns}), "address")
-        named = named.with_columns(name.alias("host"))
+    names = [c for c in ("host", "name", "address") if c in named.columns]
+    named = named.with_columns(pl.coalesce(names).alias("host"))
     hosts = common.hosts(named["host"].filter(~named["host"].str.contains(r"[\[,]")))
     pods = common.pods(told)
     hosts = hosts or pods

@@ -65,7 +65,8 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that joined a call after the others' timeout."""
-    for told in weighed(frames).of("straggler")[:1]:
+    told = weighed(frames).joined("straggler")
+    if told is not None:
         at_work = told.story.what == "at work"
         yield _at_work(frames, told) if at_work else _finding(frames, told)
 
@@ -100,7 +101,8 @@ def _it(ranks: tuple[int, ...]) -> str:
 def _finding(frames: Frames, told: Told) -> Finding:
     call, ranks = told.story.call, told.story.ranks
     assert call is not None
-    late = case_of(frames).late[call["call"]]
+    all_late, calls = case_of(frames).late, (call, *told.story.others)
+    late = pl.concat([all_late[c["call"]] for c in calls if c["call"] in all_late])
     failing = common.collective(frames, call)
     who = common.ranks(ranks)
     seconds = float(str(late["after"].max())) / 1e3

@@ -248,15 +248,20 @@ class Case:
         return failures + len(left), kin
 
     def gone_host(self, ranks: Iterable[int]) -> tuple[int, ...]:
-        """Return the host of absent ranks if nothing shows that it was alive, else ().
+        """Return the ranks of absent ranks' hosts if nothing shows that these lived.
 
-        Of its other ranks nothing was seen at all, in the calls that wait for `ranks`.
+        Of their other ranks nothing was seen at all, in the calls that wait for
+        `ranks`. Else ().
         """
         told = {*ranks}
         for number in {n for r in told for n in self.graph.wanted_in.get(r, ())}:
             told |= {*(self.calls[number]["unseen"] or ())}
-        gone = len(told) > 1 and told <= self.gone and self.units(told)[0] == 1
-        return tuple(sorted(told)) if gone else ()
+        if len(told) < 2 or not told <= self.gone:
+            return ()
+        placed = self.frames["ranks"].drop_nulls(["host", "rank"])
+        hosts = [some for some in host_blocks.by_host(placed) if some <= told]
+        whole = self.units(told)[0] == 1 or told == frozenset().union(*hosts)
+        return tuple(sorted(told)) if whole else ()
 
     @cached_property
     def _wholes(self) -> list[frozenset[int]]:

@@ -177,7 +177,11 @@ def _ends(case: Case) -> list[End]:
         here = tuple(sorted(ranks.get(number, ())))
         own = tuple(sorted(calls.get(number, ())))
         last = _sinks(number, leaves) if len(here) > 1 else set()
-        if len(here) > 1 and last <= unseen_of.keys():
+        # several GPUs that have not begun a call wait for nobody but each other
+        stands = len(own) == 1 and {*here} <= {*(case.calls[own[0]]["unstarted"] or ())}
+        if stands and not out:
+            found.append(End("unstarted", here, own))
+        elif len(here) > 1 and last <= unseen_of.keys():
             unseen = tuple(sorted(unseen_of[n] for n in last))
             found.append(End("circle", here, own, unseen=unseen))
         elif out:
