@@ -73,7 +73,6 @@ def waited(frames: Frames) -> list[int]:
         *uncollected.unheard(frames),
         *common.numbers(frames.message(MESSAGE)["rank"]),
         *_wordless(frames),
-        *_left_together(frames),
     ]
 
 
@@ -109,11 +108,13 @@ def _wordless(frames: Frames) -> list[int]:
     return [*common.numbers(silent), *common.numbers(exits["rank"])]
 
 
-def _left_together(frames: Frames) -> list[int]:
-    """Return the absent ranks without lines whose last call is the same.
+def together(frames: Frames) -> list[int]:
+    """Return the absent ranks of Gloo without lines whose last call is the same.
 
     Of two such ranks, either may have waited for the other there.
     """
+    if not is_gloo(frames):
+        return []
     heard = frames["events"]["rank"].drop_nulls().unique()
     absent = frames["roots"].filter(
         (pl.col("why") == "absent") & ~pl.col("rank").is_in(heard.implode())
@@ -124,5 +125,5 @@ def _left_together(frames: Frames) -> list[int]:
         .sort("rank", "record_id")
         .unique("rank", keep="last", maintain_order=True)
     )
-    together = last.filter(pl.len().over("pg", "pg_desc", "seq") > 1)
-    return list(common.numbers(together["rank"]))
+    alike = last.filter(pl.len().over("pg", "pg_desc", "seq") > 1)
+    return list(common.numbers(alike["rank"]))

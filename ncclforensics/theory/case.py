@@ -116,6 +116,11 @@ class Case:
         return frozenset(rank_evidence.mute(call_summary.outline(self.frames)))
 
     @cached_property
+    def together(self) -> frozenset[int]:
+        """Return the ranks that may wait for each other in a message of Gloo."""
+        return frozenset(gloo_blind_spots.together(self.frames))
+
+    @cached_property
     def waited(self) -> frozenset[int]:
         """Return the ranks that timed out, or may have in an unrecorded message.
 

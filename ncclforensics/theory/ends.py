@@ -178,8 +178,8 @@ def _ends(case: Case) -> list[End]:
         own = tuple(sorted(calls.get(number, ())))
         last = _sinks(number, leaves) if len(here) > 1 else set()
         # several GPUs that have not begun a call wait for nobody but each other
-        stands = len(own) == 1 and {*here} <= {*(case.calls[own[0]]["unstarted"] or ())}
-        if stands and not out:
+        unstarted = case.calls[own[0]]["unstarted"] or () if len(own) == 1 else ()
+        if len(here) > 1 and {*here} <= {*unstarted} and not out:
             found.append(End("unstarted", here, own))
         elif len(here) > 1 and last <= unseen_of.keys():
             unseen = tuple(sorted(unseen_of[n] for n in last))

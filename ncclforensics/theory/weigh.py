@@ -210,7 +210,7 @@ def _tied(
 
 SIDES = ("all", "all alike", "tie")  # all sides together: none is the odd one
 # these leave open who it was, or whether others are missing
-OPEN = ("lost", "seen", *SIDES)
+OPEN = ("lost", "seen", "together", *SIDES)
 TIES = ("collective-mismatch", "shape-mismatch")
 # costs that depend on the ranks blamed, and not on the class
 WHO = (

@@ -59,7 +59,7 @@ def _absent(case: Case, end: End, ranks: tuple[int, ...]) -> Story:
         "straggler" if works else "missing-rank",
         ranks,
         _main(case, end),
-        what="at work" if works else "",
+        what="at work" if works else "together" if {*ranks} & case.together else "",
         costs=(
             *sides.blame(case, end, "missing-rank", ranks),
             *_hidden(case, ranks),
@@ -74,6 +74,8 @@ def _hidden(case: Case, ranks: tuple[int, ...]) -> tuple[tuple[str, float], ...]
     return (
         ("timed out itself", len(case.waited & {*ranks})),
         ("mute", len(case.mute & {*ranks})),
+        # they wait for each other, or none of them does
+        ("mute", float(not case.together.isdisjoint(ranks))),
         ("host gone", float(case.gone_host(ranks) != ())),
     )
 
