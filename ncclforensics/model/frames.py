@@ -308,7 +308,7 @@ def join(parts: Iterable[Frames]) -> Frames:
 
 def typed(frame: pl.DataFrame) -> pl.DataFrame:
     """Cast a message's all-null columns to their type in `events`, or else String."""
-    nulls = [c for c, dtype in frame.schema.items() if dtype == pl.Null]
+    nulls = [c.name for c in frame.get_columns() if c.dtype == pl.Null]
     if not nulls:
         return frame
     return frame.with_columns(

@@ -103,16 +103,16 @@ def _denied(claims: pl.DataFrame, owners: pl.DataFrame) -> pl.DataFrame:
         return owners
     process = ["host", "pid"]
     # a process may have a million lines that all make the same claim
-    other = claims.drop_nulls([*process, "rank"]).select(
+    told = claims.lazy()
+    other = told.drop_nulls([*process, "rank"]).select(
         *process, pl.col("rank").alias("other")
     )
-    other = other.unique(maintain_order=True)
-    return (
-        claims.drop_nulls(["source", *process])
+    return collected(
+        told.drop_nulls(["source", *process])
         .select("source", *process)
         .unique(maintain_order=True)
-        .join(other, on=process)
-        .join(owners, on="source")
+        .join(other.unique(maintain_order=True), on=process)
+        .join(owners.lazy(), on="source")
         .filter(pl.col("other") != pl.col("rank"))
     )
 
@@ -254,17 +254,21 @@ def _filled(
     """
     if owners.is_empty():
         return frames
-    theirs = owners.rename({column: "_theirs"})
+    theirs = owners.lazy().rename({column: "_theirs"})
 
     def fill(frame: pl.DataFrame) -> pl.DataFrame:
-        if not {column, *key} <= set(frame.columns) or not frame[column].null_count():
+        columns = frame.columns
+        if not {column, *key} <= {*columns} or not frame[column].null_count():
             return frame
         if any(frame[c].null_count() == frame.height for c in key):
             return frame
-        joined = frame.join(theirs, on=key, how="left", maintain_order="left")
-        filled = joined.select(
-            pl.coalesce(c, "_theirs").alias(c) if c == column else c
-            for c in frame.columns
+        filled = collected(
+            frame.lazy()
+            .join(theirs, on=key, how="left", maintain_order="left")
+            .select(
+                pl.coalesce(c, "_theirs").alias(c) if c == column else c
+                for c in columns
+            )
         )
         same = filled[column].null_count() == frame[column].null_count()
         return frame if same else filled
@@ -299,6 +303,7 @@ def _resolved(claims: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
             "line": row["line"],
         }
         for c, what in (("host", "hosts"), ("bus_id", "GPUs"))
+        if (values[c].list.len() > 1).any()
         for row in values.filter(pl.col(c).list.len() > 1).sort("rank").to_dicts()
     ]
     return tables.conform("ranks", one.sort("rank")), tables.rows("notes", torn)

@@ -53,7 +53,7 @@ def with_year(frames: Frames) -> Frames:
     zone = _zone(frames, chosen)
 
     def fill(frame: pl.DataFrame) -> pl.DataFrame:
-        if "yearless" not in frame.columns:
+        if "yearless" not in frame.columns or not frame["yearless"].count():
             return frame
         local = chosen - pl.duration(nanoseconds=zone)
         return frame.with_columns(pl.coalesce("t", local).alias("t"))

@@ -266,6 +266,8 @@ def _beside(heard: Heard, waiting: list[int]) -> set[int]:
 
     Where a process waits for its GPU does not show which call that GPU is in.
     """
+    if heard.all_sites.is_empty():
+        return set()
     on_gpu = pl.col("was_looked_at") & pl.col("op").is_null()
     raised = heard.all_sites.filter(pl.col("waits") & ~on_gpu)
     places = raised.filter(pl.col("rank").is_in(waiting))["stack"].unique()
