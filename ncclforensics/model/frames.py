@@ -308,11 +308,13 @@ def join(parts: Iterable[Frames]) -> Frames:
 
 def typed(frame: pl.DataFrame) -> pl.DataFrame:
     """Cast a message's all-null columns to their type in `events`, or else String."""
-    nulls = [c.name for c in frame.get_columns() if c.dtype == pl.Null]
-    if not nulls:
+    types = frame.dtypes
+    if pl.Null not in types:
         return frame
     return frame.with_columns(
-        pl.col(c).cast(tables.SCHEMAS["events"].get(c, pl.String())) for c in nulls
+        pl.col(c).cast(tables.SCHEMAS["events"].get(c, pl.String()))
+        for c, dtype in zip(frame.columns, types, strict=True)
+        if dtype == pl.Null
     )
 
 
