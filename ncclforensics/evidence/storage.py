@@ -139,6 +139,8 @@ def gave_up(frames: Frames) -> pl.DataFrame:
 
 def _in_columns(lines: pl.DataFrame) -> pl.DataFrame:
     types = SCHEMAS["events"] | {"file_system": pl.String(), "name": pl.String()}
+    if lines.is_empty():
+        return without_rows({c: types[c] for c in (*BLOCKED, "name")})
     return lines.select(
         (pl.col(c) if c in lines.columns else pl.lit(None)).cast(types[c]).alias(c)
         for c in (*BLOCKED, "name")

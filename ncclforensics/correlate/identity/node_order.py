@@ -48,6 +48,8 @@ def placed(claims: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     """
     place = ["host", "local_rank"]
     both = pl.concat([known, owners(claims, "host")])
+    if both.is_empty():
+        return claims
     theirs = both.rename({"rank": "_theirs"})
     joined = claims.join(theirs, on=place, how="left", maintain_order="left")
     return joined.with_columns(pl.coalesce("rank", "_theirs").alias("rank")).drop(

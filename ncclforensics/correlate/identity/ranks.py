@@ -202,6 +202,8 @@ def _single_node(claims: pl.DataFrame, frames: Frames) -> pl.DataFrame | None:
     None otherwise.
     """
     local = claims.drop_nulls("local_rank")
+    if local.is_empty():
+        return None
     both = local.drop_nulls("rank")
     hosts = claims["host"].drop_nulls().n_unique()
     agents = frames.message("torchelastic.child_failed")["source"].n_unique()
@@ -210,7 +212,7 @@ def _single_node(claims: pl.DataFrame, frames: Frames) -> pl.DataFrame | None:
     same = both.filter(pl.col("rank") != pl.col("local_rank")).is_empty()
     beyond = isinstance(highest, int) and highest > top
     several = hosts > 1 or agents > 1 or not frames.message(PARALLEL).is_empty()
-    if local.is_empty() or several or not same or beyond:
+    if several or not same or beyond:
         return None
     folders = (
         frames["sources"]

@@ -153,6 +153,8 @@ def _with_fed(frames: Frames) -> Frames:
     times = times.drop_nulls().unique(["source", "line"], keep="first")
 
     def fill(frame: pl.DataFrame) -> pl.DataFrame:
+        if not frame["t"].null_count():
+            return frame
         joined = frame.join(
             times, on=["source", "line"], how="left", maintain_order="left"
         )
