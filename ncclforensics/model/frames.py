@@ -168,7 +168,9 @@ class Frames:
         found = [self.messages[i] for i in ids if i in self.messages]
         if not found:
             return tables.empty("events")
-        together = pl.concat(found, how="diagonal_relaxed").sort("source", "line")
+        together = pl.concat(found, how="diagonal_relaxed")
+        if together.height > 1:
+            together = together.sort("source", "line")
         return typed(together)
 
     def quoted(self, message: str) -> pl.DataFrame:

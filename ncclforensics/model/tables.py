@@ -336,11 +336,9 @@ def conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     own = {column.name: column for column in frame.get_columns()}
     return pl.DataFrame(
         [
-            same(column, None, frame.height, dtype)
-            if column not in own
-            else own[column]
-            if own[column].dtype == dtype
-            else own[column].cast(dtype)
+            own[column].cast(dtype)
+            if column in own
+            else same(column, None, frame.height, dtype)
             for column, dtype in schema.items()
         ]
     )
@@ -351,12 +349,8 @@ def with_nulls(frame: pl.DataFrame, types: Mapping[str, pl.DataType]) -> pl.Data
 
     Lines of a message have only the captures that one of them had at least.
     """
-    missing = types.keys() - {*frame.columns}
-    if not missing:
-        return frame
-    return frame.with_columns(
-        pl.lit(None, dtype).alias(c) for c, dtype in types.items() if c in missing
-    )
+    nulls = [pl.lit(None, types[c]).alias(c) for c in types if c not in frame.columns]
+    return frame.with_columns(nulls) if nulls else frame
 
 
 @cache

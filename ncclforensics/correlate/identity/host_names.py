@@ -219,8 +219,8 @@ def _as_printed(frames: Frames, named: pl.DataFrame) -> pl.DataFrame:
 def _named_alike(frames: Frames) -> pl.Series:
     """Return the names in paths that differ from confirmed ones by a number only."""
     digits = pl.col("host").str.replace_all(r"\d+", "\n")
-    pairs = [frames[name].select("source", "host") for name in ("events", "exits")]
-    told = pl.concat(pairs).drop_nulls().unique()
+    pairs = [frames[n].lazy().select("source", "host") for n in ("events", "exits")]
+    told = collected(pl.concat(pairs).drop_nulls().unique())
     if told.is_empty():
         return told["host"]
     alone = told.unique("source", keep="none").filter(

@@ -125,19 +125,15 @@ def _owners(claims: pl.DataFrame, key: list[str]) -> pl.DataFrame:
     either if an agent knows its process as another rank: it holds the lines of other
     ranks.
     """
-    known = claims.drop_nulls(key)
-    if known.is_empty():
-        return known.select(*key, "rank")
+    if any(claims[c].null_count() == claims.height for c in key):
+        return claims.clear().select(*key, "rank")
+    known = claims.lazy().drop_nulls(key)
     if key == ["source"]:
-        whole = (
-            known.lazy()
-            .group_by("source")
-            .agg(
-                pl.col("rank").drop_nulls().unique().alias("ranks"),
-                pl.struct("host", "pid").filter(pl.col("pid").is_not_null()).n_unique(),
-                (pl.col("line").is_null() & pl.col("local_rank").is_not_null()).any(),
-                pl.col("local_rank").drop_nulls().n_unique(),
-            )
+        whole = known.group_by("source").agg(
+            pl.col("rank").drop_nulls().unique().alias("ranks"),
+            pl.struct("host", "pid").filter(pl.col("pid").is_not_null()).n_unique(),
+            (pl.col("line").is_null() & pl.col("local_rank").is_not_null()).any(),
+            pl.col("local_rank").drop_nulls().n_unique(),
         )
         alone = pl.col("local_rank") <= 1
         one = ((pl.col("host") == 1) & alone) | pl.col("line")
@@ -148,8 +144,7 @@ def _owners(claims: pl.DataFrame, key: list[str]) -> pl.DataFrame:
         )
         return owners.join(_denied(claims, owners), on="source", how="anti")
     return collected(
-        known.lazy()
-        .drop_nulls("rank")
+        known.drop_nulls("rank")
         .group_by(key)
         .agg(pl.col("rank").unique().alias("ranks"))
         .filter(pl.col("ranks").list.len() == 1)
@@ -282,18 +277,24 @@ def _filled(
 
 def _resolved(claims: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return one row per rank, and notes on conflicts, which become null."""
-    known = claims.drop_nulls("rank").filter(pl.col("rank") >= 0)
+    known = claims.lazy().drop_nulls("rank").filter(pl.col("rank") >= 0)
     # after a restart the last attempt counts; the log of its agent names no attempt
     attempt = pl.col("attempt")
     current = known.filter(attempt.is_null() | (attempt == attempt.max().over("rank")))
-    values = current.group_by("rank").agg(
-        *(pl.col(c).drop_nulls().unique(maintain_order=True) for c in TOLD),
-        pl.col("attempt").max(),
-        *(pl.col(c).first() for c in CITE),
+    values = collected(
+        current.group_by("rank").agg(
+            *(pl.col(c).drop_nulls().unique(maintain_order=True) for c in TOLD),
+            pl.col("attempt").max(),
+            *(pl.col(c).first() for c in CITE),
+        )
     )
-    one = values.with_columns(
-        pl.when(pl.col(c).list.len() == 1).then(pl.col(c).list.first()).alias(c)
-        for c in TOLD
+    one = collected(
+        values.lazy()
+        .with_columns(
+            pl.when(pl.col(c).list.len() == 1).then(pl.col(c).list.first()).alias(c)
+            for c in TOLD
+        )
+        .sort("rank")
     )
     # only host and GPU mark a conflict: pids differ because a process forks helpers
     torn = [
@@ -308,4 +309,4 @@ def _resolved(claims: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         if (values[c].list.len() > 1).any()
         for row in values.filter(pl.col(c).list.len() > 1).sort("rank").to_dicts()
     ]
-    return tables.conform("ranks", one.sort("rank")), tables.rows("notes", torn)
+    return tables.conform("ranks", one), tables.rows("notes", torn)

@@ -95,10 +95,9 @@ def call(frames: Frames) -> Roll:
         lines = lines.filter(~call_sites.in_handlers(frames, lines))
     own = _timeouts(frames)
     timed_out = ranks_of(own)
-    role = pl.col("role")
+    role, message = pl.col("role"), pl.col("message")
     culprits = ranks_of(lines.filter(role == "culprit")) - timed_out
-    is_theirs = pl.col("message").str.contains(r"^(?:c10d|nccl)\.")
-    is_theirs &= pl.col("message") != REQUESTED
+    is_theirs = message.str.contains(r"^(?:c10d|nccl)\.") & (message != REQUESTED)
     victims = lines.filter((role == "victim") & is_theirs)
     # who says something else and lost its peers came to the call too late
     working = last_words.at_work(frames, own)
