@@ -6,6 +6,7 @@ import pytest
 
 import removal
 from cites import cites, unresolved
+from known_jobs import explained, parsed
 from ncclforensics.report.formats.by_name import render
 
 FOLDERS = sorted(f.parent for f in removal.INCIDENTS.glob("*/truth.toml"))
@@ -13,9 +14,8 @@ FOLDERS = sorted(f.parent for f in removal.INCIDENTS.glob("*/truth.toml"))
 
 @pytest.fixture(params=FOLDERS, ids=[f.name for f in FOLDERS], scope="module")
 def incident(request):
-    case = removal.incident(request.param)
-    ranked, report = case.without(())
-    return request.param, case, ranked, report
+    _, ranked, report = explained(request.param)
+    return request.param, parsed(request.param), ranked, report
 
 
 def test_the_root_is_the_cause(incident):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ncclforensics.analysis import analyze
+from known_jobs import known
 from ncclforensics.cli import commands
 from ncclforensics.diagnosers import CLASSES
 from ncclforensics.report.formats.text import render_text
@@ -48,8 +48,7 @@ def renewed(text: str) -> str:
     )
 
     def report(found):
-        evidence = ROOT / "tests" / "fixtures" / "jobs" / found[1] / "evidence"
-        text = render_text(analyze([str(evidence)]).report)
+        text = render_text(known(found[1]).report)
         return f"<!-- report {found[1]} -->\n```text\n{text}```\n"
 
     return re.sub(r"<!-- report (\S+) -->\n```text\n[^`]*```\n", report, text)

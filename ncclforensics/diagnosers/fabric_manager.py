@@ -75,10 +75,10 @@ REMEDY = (
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the hosts whose fabric is not up."""
     not_ready = frames.message(*NOT_READY)
-    not_ready = not_ready.filter(pl.col("text").str.contains(SAYS_802))
-    not_ready = not_ready.filter(pl.col("level").ne_missing("INFO"))
     certain = [
-        not_ready,
+        not_ready.filter(
+            pl.col("text").str.contains(SAYS_802) & pl.col("level").ne_missing("INFO")
+        ),
         frames.message(*SERVICE),
         _unlike(frames, STATUS, "active", r"^active"),
         *(
@@ -87,7 +87,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         ),
     ]
     shared = ["text", "t", "rank", "host", "source", "line"]
-    lines = pl.concat([frame.select(shared) for frame in certain])
+    some = [frame for frame in certain if frame.height] or certain[:1]
+    lines = pl.concat([frame.select(shared) for frame in some])
     likely = _multicast(frames).select(shared)
     if lines.is_empty() and likely.is_empty():
         yield from _stopped_first(frames)
@@ -133,7 +134,7 @@ def _multicast(frames: Frames) -> pl.DataFrame:
 def _unlike(frames: Frames, message: str, column: str, healthy: str) -> pl.DataFrame:
     """Return the lines of a message whose `column` does not match `healthy`."""
     lines = frames.message(message)
-    if column not in lines.columns:
+    if column not in lines.columns or lines.is_empty():
         return lines
     return lines.filter(~pl.col(column).str.contains(healthy))
 

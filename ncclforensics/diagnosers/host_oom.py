@@ -38,7 +38,7 @@ from ncclforensics.correlate.identity import placements
 from ncclforensics.evidence import common, kernel_log, timed_out_call
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding
-from ncclforensics.model.tables import SCHEMAS
+from ncclforensics.model.tables import SCHEMAS, without_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -203,6 +203,8 @@ def _state(frames: Frames) -> pl.DataFrame:
 
 def _in_columns(lines: pl.DataFrame) -> pl.DataFrame:
     types = SCHEMAS["events"]
+    if lines.is_empty():
+        return without_rows({c: types[c] for c in COLUMNS})
     return lines.select(
         (pl.col(c) if c in lines.columns else pl.lit(None)).cast(types[c]).alias(c)
         for c in COLUMNS

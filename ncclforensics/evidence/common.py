@@ -160,18 +160,30 @@ def devices_of(frames: Frames, ranks: Iterable[int]) -> tuple[str, ...]:
 
 def first_seen(frame: pl.DataFrame) -> int | None:
     """Return the earliest `t` of a frame whose year is known, in UTC nanoseconds."""
-    dated = frame["t"].filter(frame["t"].dt.year() != YEARLESS)
-    epochs = dated.dt.epoch("ns").drop_nulls()
-    return int(epochs.min()) if epochs.len() else None  # type: ignore[arg-type]
+    if frame.is_empty():
+        return None
+    t = pl.col("t")
+    first = t.filter(t.dt.year() != YEARLESS).min().dt.epoch("ns")
+    return frame.select(first).item()  # type: ignore[no-any-return]
 
 
 def call_site(frames: Frames, stack: int | None) -> str | None:
     """Return `file:line function` of the frame that tells a stack best, if any does."""
     if stack is None:
         return None
-    mine = frames["stacks"].filter(pl.col("stack") == stack).sort("depth")
-    told = (mine.filter(place).head(1) for place in code_places.places())
-    for row in pl.concat([*told]).head(1).iter_rows(named=True):
+    best = pl.coalesce(
+        pl.when(place).then(number) for number, place in enumerate(code_places.places())
+    )
+    mine = collected(
+        frames["stacks"]
+        .lazy()
+        .filter(pl.col("stack") == stack)
+        .with_columns(best.alias("best"))
+        .drop_nulls("best")
+        .sort("best", "depth", maintain_order=True)
+        .head(1)
+    )
+    for row in mine.iter_rows(named=True):
         file = str(row["file"]).rpartition("/")[2]
         at = "" if row["file_line"] is None else f":{row['file_line']}"
         return f"{file}{at} {row['function']}"

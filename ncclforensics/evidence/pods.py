@@ -112,6 +112,8 @@ def lacked(lines: pl.DataFrame) -> str:
 def nodes(frames: Frames, pods: tuple[str, ...]) -> str:
     """Return ` Pod a ran on node x.` for the pods whose node is known, else nothing."""
     placed = placements.pods(frames)
+    if placed.is_empty():
+        return ""
     told = (
         placed.filter(pl.col("pod").is_in(list(pods)))
         .unique("pod", keep="last", maintain_order=True)

@@ -51,16 +51,18 @@ def of_own(frames: Frames) -> pl.DataFrame:
     `why` is an exception with its message or a signal's name, `by` the kind of report.
     """
     words = pl.concat([exceptions.uncaught(frames), _reported(frames)])
-    words = words.filter(~external_stop.after_stop(frames, words))
-    words = _of_only_one(frames, words)
+    if words.height:
+        words = words.filter(~external_stop.after_stop(frames, words))
+        words = _of_only_one(frames, words)
     # what a launcher raises when it ends is no echo of its rank's own
     echoing = words.filter(pl.col("echo") & ~pl.col("by_launcher").fill_null(False))
     # an exception whose text is lost cannot be called the rank's own
     unread = words.filter(pl.col("echo").is_null())
     ended = _exits(frames, pl.concat([echoing, unread]))
-    ended = ended.filter(~external_stop.after_stop(frames, ended) | is_fault())
-    unstarted = absent_launcher.hosts_without(frames)["_host"]
-    ended = ended.filter(~pl.col("host").is_in(unstarted.implode()).fill_null(False))
+    if ended.height:
+        ended = ended.filter(~external_stop.after_stop(frames, ended) | is_fault())
+        unstarted = absent_launcher.hosts_without(frames)["_host"].implode()
+        ended = ended.filter(~pl.col("host").is_in(unstarted).fill_null(False))
     own = words.filter(~pl.col("echo")).select(SCHEMA.keys())
     own = with_only_exit(frames, own)
     # the exit of a rank whose exception is known adds nothing

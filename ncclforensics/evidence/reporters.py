@@ -73,6 +73,8 @@ def _lines(frames: Frames) -> pl.DataFrame:
 
     NCCL's warnings of any other kind come last.
     """
+    if not frames["events"]["host"].count():
+        return frames["events"].clear()
     message = pl.col("message")
     failing = pl.col("role").is_in(FAILING) & ~message.str.contains(job.MACHINE)
     warned = (message == "nccl.warn") & (pl.col("level") == "WARN")

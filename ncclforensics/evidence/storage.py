@@ -14,7 +14,7 @@ import polars as pl
 from ncclforensics.correlate.exits import alive, exit_records
 from ncclforensics.correlate.timing.duplicate_files import LEAST_MS
 from ncclforensics.evidence import blocked_processes, exceptions, kernel_log
-from ncclforensics.model.tables import CITE, SCHEMAS
+from ncclforensics.model.tables import CITE, SCHEMAS, without_rows
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -43,6 +43,7 @@ OS_ERROR = "python.os_error"
 LOADER_SAYS = r"DataLoader timed out after [\d.]+ seconds"
 LINES = ("text", "t", "yearless", "rank", "host", "source", "line", "server")
 BLOCKED = ("message", *LINES[:-1], "pid", "file_system")
+TOLD = {c: SCHEMAS["events"][c] for c in LINES[:-1]} | {"server": pl.String()}
 
 
 def silent_servers(frames: Frames) -> pl.DataFrame:
@@ -50,14 +51,17 @@ def silent_servers(frames: Frames) -> pl.DataFrame:
 
     A server that was back before then is left out.
     """
-    lines = kernel_log.of_this_job(frames, frames.message(*SILENT))
+    silent, mounts = frames.message(*SILENT), frames.message(MOUNT)
+    if silent.is_empty() and mounts.is_empty():
+        return without_rows(TOLD)
+    lines = kernel_log.of_this_job(frames, silent)
     # a mount that did not answer while the job hung has no time of its own
-    asked = frames.message(MOUNT).with_columns(pl.lit(False).alias("is_far"))
+    asked = mounts.with_columns(pl.lit(False).alias("is_far"))
     lines = pl.concat([lines, asked], how="diagonal_relaxed")
     lines = lines.filter(~pl.col("is_far"))
     names = [c for c in ("server", "target", "evicted_by") if c in lines.columns]
     if lines.is_empty() or not names:
-        return frames.message().select(LINES[:-1]).with_columns(server=pl.lit(""))
+        return without_rows(TOLD)
     told = lines.with_columns(pl.coalesce(*names).alias("server")).select(LINES)
     back = frames.message(*BACK)
     if back.is_empty():
@@ -135,6 +139,8 @@ def gave_up(frames: Frames) -> pl.DataFrame:
 
 def _in_columns(lines: pl.DataFrame) -> pl.DataFrame:
     types = SCHEMAS["events"] | {"file_system": pl.String(), "name": pl.String()}
+    if lines.is_empty():
+        return without_rows({c: types[c] for c in (*BLOCKED, "name")})
     return lines.select(
         (pl.col(c) if c in lines.columns else pl.lit(None)).cast(types[c]).alias(c)
         for c in (*BLOCKED, "name")

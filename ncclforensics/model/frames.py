@@ -168,7 +168,9 @@ class Frames:
         found = [self.messages[i] for i in ids if i in self.messages]
         if not found:
             return tables.empty("events")
-        together = pl.concat(found, how="diagonal_relaxed").sort("source", "line")
+        together = pl.concat(found, how="diagonal_relaxed")
+        if together.height > 1:
+            together = together.sort("source", "line")
         return typed(together)
 
     def quoted(self, message: str) -> pl.DataFrame:
@@ -308,11 +310,13 @@ def join(parts: Iterable[Frames]) -> Frames:
 
 def typed(frame: pl.DataFrame) -> pl.DataFrame:
     """Cast a message's all-null columns to their type in `events`, or else String."""
-    nulls = [c for c, dtype in frame.schema.items() if dtype == pl.Null]
-    if not nulls:
+    types = frame.dtypes
+    if pl.Null not in types:
         return frame
     return frame.with_columns(
-        pl.col(c).cast(tables.SCHEMAS["events"].get(c, pl.String())) for c in nulls
+        pl.col(c).cast(tables.SCHEMAS["events"].get(c, pl.String()))
+        for c, dtype in zip(frame.columns, types, strict=True)
+        if dtype == pl.Null
     )
 
 

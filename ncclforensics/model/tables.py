@@ -349,8 +349,8 @@ def with_nulls(frame: pl.DataFrame, types: Mapping[str, pl.DataType]) -> pl.Data
 
     Lines of a message have only the captures that one of them had at least.
     """
-    missing = (column for column in types if column not in frame.columns)
-    return frame.with_columns(pl.lit(None, types[c]).alias(c) for c in missing)
+    nulls = [pl.lit(None, types[c]).alias(c) for c in types if c not in frame.columns]
+    return frame.with_columns(nulls) if nulls else frame
 
 
 @cache

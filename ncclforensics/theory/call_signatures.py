@@ -103,7 +103,10 @@ def entries(frames: Frames) -> pl.DataFrame:
     held = frames["calls"].filter(~pl.col("is_p2p").fill_null(False))
     if held.is_empty():
         return pl.DataFrame()
-    dumped, lines = _dumped(frames, held), _printed(frames, held)
+    dumped = _dumped(frames, held)
+    if not frames["positions"]["timed_out"].count():
+        return dumped.drop("elements")
+    lines = _printed(frames, held)
     if lines.is_empty():
         return dumped.drop("elements")
     alone = lines.join(dumped, on="call", how="anti")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from ncclforensics.correlate.traces import code_places
+from ncclforensics.model.plans import collected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -147,17 +148,20 @@ def way(frames: Frames, stack: int | None) -> Way:
 def _ways(frames: Frames, stacks: Iterable[int | None]) -> dict[int | None, Way]:
     """Return the `way` of each of `stacks` that has frames in user code, in order."""
     wanted = [stack for stack in stacks if stack is not None]
-    own = (
+    if not wanted:
+        return {}
+    is_wanted = pl.col("stack").is_in(pl.Series(wanted, dtype=pl.UInt64).implode())
+    own = collected(
         frames["stacks"]
-        .filter(pl.col("stack").is_in(pl.Series(wanted, dtype=pl.UInt64).implode()))
+        .lazy()
+        .filter(is_wanted)
         .filter(code_places.is_own())
         .unique(["stack", "depth"], keep="first")
         .sort("depth", descending=True)
+        .select("stack", "function", "file", "file_line")
     )
     ways: dict[int | None, Way] = {stack: [] for stack in wanted}
-    for stack, *frame in own.select(
-        "stack", "function", "file", "file_line"
-    ).iter_rows():
+    for stack, *frame in own.iter_rows():
         ways[stack].append((frame[0], frame[1], frame[2]))
     return {stack: found for stack, found in ways.items() if found}
 

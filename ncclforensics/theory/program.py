@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from ncclforensics.model.plans import collected
 from ncclforensics.theory import labels, rank_roles, weights
 
 if TYPE_CHECKING:
@@ -185,30 +186,34 @@ class Program:
     @cached_property
     def deviations(self) -> dict[int, Deviation]:
         """Return by rank where it left the program of its role, if it has history."""
-        last = self.calls.with_columns(
-            pl.Series("bits", self.bits),
-            pl.int_range(pl.len()).alias("row"),
-            (pl.len().over("rank") - pl.col("place")).alias("from_end"),
-        ).filter((pl.col("from_end") <= TAIL) & pl.col("bits").is_not_nan())
-        last = last.with_columns((pl.col("bits") - _each_time()).clip(0))
+        last = collected(
+            self.calls.lazy()
+            .with_columns(
+                pl.Series("bits", self.bits),
+                pl.int_range(pl.len()).alias("row"),
+                (pl.len().over("rank") - pl.col("place")).alias("from_end"),
+            )
+            .filter((pl.col("from_end") <= TAIL) & pl.col("bits").is_not_nan())
+            .with_columns((pl.col("bits") - _each_time()).clip(0))
+        )
         # the first call that deviates shows how; later ones may surprise as much
         parts = pl.col("bits") >= pl.col("bits").max().over("rank") / 2
-        most = (
-            last.filter(parts)
+        most = collected(
+            last.lazy()
+            .filter(parts)
             .with_columns(pl.col("bits").max().over("rank"))
             .sort("row")
             .unique("rank", keep="first", maintain_order=True)
             .with_columns(_usual().alias("usual"))
             .with_columns(_theirs().alias("theirs"))
+            .select("rank", "bits", "row", "usual", "theirs")
         )
         odd = last.filter(pl.col("bits") >= weights.NOISE)
         made = set(odd.select("rank", "label").iter_rows())
         left = dict(odd.sort("row", descending=True).select("label", "row").iter_rows())
         ends = dict(last.group_by("rank").agg(pl.col("row").max()).iter_rows())
         found: dict[int, Deviation] = {}
-        for rank, bits, row, usual, theirs in most.select(
-            "rank", "bits", "row", "usual", "theirs"
-        ).iter_rows():
+        for rank, bits, row, usual, theirs in most.iter_rows():
             above = bits - usual
             # a rank that made the call that surprises on its peers left nothing out
             lacks = above < 0 and theirs is not None and (rank, theirs) not in made

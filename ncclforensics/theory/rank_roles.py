@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from ncclforensics.model.plans import collected
+
 ALIKE = 0.6  # share of their calls that two ranks of one role have in common
 
 
@@ -19,8 +21,9 @@ def roles(calls: pl.DataFrame, label: str) -> pl.DataFrame:
     `calls` has one row per call, with `rank` and the column `label`. The similarity of
     two ranks is the overlap of their shares of each label.
     """
-    shares = (
-        calls.group_by("rank", label)
+    shares = collected(
+        calls.lazy()
+        .group_by("rank", label)
         .agg(pl.len().alias("many"))
         .with_columns(
             (pl.col("many") / pl.col("many").sum().over("rank")).alias("share")

@@ -145,13 +145,12 @@ def _written(over: pl.DataFrame) -> Fact:
 
 def _motion(frames: Frames) -> Iterator[Fact]:
     looks = _looks(frames)
-    moved = looks.filter("moved")
-    waits = frames["calls"]["waiting"].explode()
-    # that a rank moved for which others wait does not show that these go on
-    free = waits.is_empty() or moved["rank"].is_in(waits.implode()).any()
-    if moved.height and moved.height == looks.height and free:
-        why = f"{count(moved.height, 'rank')} moved on between two snapshots"
-        yield Fact(LOOKS, "yes", why, _cite(moved, pl.col("what")))
+    if looks.height and looks["moved"].all():
+        waits = frames["calls"]["waiting"].explode()
+        # that a rank moved for which others wait does not show that these go on
+        if waits.is_empty() or looks["rank"].is_in(waits.implode()).any():
+            why = f"{count(looks.height, 'rank')} moved on between two snapshots"
+            yield Fact(LOOKS, "yes", why, _cite(looks, pl.col("what")))
     calls = call_summary.outline(frames)
     fresh = _fresh(frames, calls) if calls.height else calls
     if fresh.height:

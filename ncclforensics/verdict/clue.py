@@ -152,6 +152,8 @@ def _heard(frames: Frames) -> frozenset[int]:
 
 def _stood(frames: Frames) -> tuple[Stood, ...]:
     """Return the calls in which ranks wait or stopped, those of most ranks first."""
+    if frames["standings"].is_empty() and frames["calls"].is_empty():
+        return ()
     waits = pl.col("waits_in").is_not_null()
     last = (
         frames["standings"]

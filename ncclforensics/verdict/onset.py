@@ -18,6 +18,7 @@ from ncclforensics.correlate.waits import wait_graph
 from ncclforensics.evidence import common, external_stop
 from ncclforensics.evidence.external_stop import OUTSIDE
 from ncclforensics.model.findings import Cite, Collective, Course, Onset, Seen
+from ncclforensics.model.frames import remembered
 from ncclforensics.model.tables import CITE, FAILING
 from ncclforensics.parsers.logs import grammar
 from ncclforensics.theory import slow_ranks, wording
@@ -283,6 +284,7 @@ def _alive(
     )
 
 
+@remembered
 def _open_calls(frames: Frames) -> pl.DataFrame:
     """Return the calls in which a rank waits, as `t text source line`."""
     calls = frames["calls"].filter(pl.col("waiting").list.len() > 0)

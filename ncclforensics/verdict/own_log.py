@@ -61,6 +61,8 @@ def _known(frames: Frames, ranks: tuple[int, ...], noticed: int | None) -> Cite 
     theirs = frames["events"].filter(
         pl.col("rank").is_in(ranks) & pl.col("source").is_in(logs.implode())
     )
+    if theirs.is_empty():
+        return None
     words = theirs.filter(pl.col("message") == last_words.LAST)
     if words.height:
         return common.cites(words.sort("rank", "source"), 1)[0]

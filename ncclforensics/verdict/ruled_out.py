@@ -84,6 +84,9 @@ def _kernel_logs(frames: Frames) -> pl.DataFrame:
     named = pl.col("source").str.contains(KERNEL_LOG) & (pl.col("kind") == "log")
     later = _begins_after(frames)
     named &= ~pl.col("source").is_in(later.implode())
+    if kernel.is_empty():
+        logs = frames["sources"].lazy().filter(named)
+        return collected(logs.select("source", "host", "lines").sort("source"))
     kernel = kernel.join(later.to_frame(), on="source", how="anti")
     hosts = kernel.group_by("source").agg(pl.col("host").drop_nulls().first())
     return collected(

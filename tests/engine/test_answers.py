@@ -25,16 +25,22 @@ from ncclforensics.sources import discover
 
 JOBS = Path(__file__).parents[1] / "fixtures" / "jobs"
 HUNG = JOBS / "torch-missing-rank" / "evidence"
+LOG = "logs/none_49si6tww/attempt_0/0/stderr.log"
 
 
 @pytest.fixture
 def evidence(tmp_path, monkeypatch, trusted):
-    """Evidence whose analysis is always kept, and a cache folder of the test's own."""
+    """Evidence whose analysis is always kept, and a cache folder of the test's own.
+
+    Dumps and a log: the answer to more is kept in the same way.
+    """
     monkeypatch.setattr(answers, "PAYS_SECONDS", 0)
     monkeypatch.setattr(cache, "PAYS_SECONDS", 1e9)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     folder = tmp_path / "evidence"
-    shutil.copytree(HUNG, folder)
+    shutil.copytree(HUNG / "fr", folder / "fr")
+    (folder / LOG).parent.mkdir(parents=True)
+    shutil.copy2(HUNG / LOG, folder / LOG)
     return folder
 
 
@@ -207,7 +213,7 @@ def test_the_members_of_an_archive_are_unpacked_again(evidence, root, monkeypatc
     settled(monkeypatch)
     packed = evidence.with_suffix(".tar")
     with tarfile.open(packed, "w") as archive:
-        archive.add(evidence, "logs")
+        archive.add(HUNG, "logs")  # it has lines that are quoted
     first = analysis.analyze([str(packed)], kept=root, quote=True)
     again = analysis.analyze([str(packed)], kept=root, quote=True)
     assert again.cached is not None

@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from known_jobs import known
+from ncclforensics.report.formats.as_json import render_json
+
 JOBS = Path(__file__).parents[1] / "fixtures" / "jobs"
 HUNG = JOBS / "torch-missing-rank-two-hosts" / "evidence"
 COMMAND = [sys.executable, "-m", "ncclforensics"]
@@ -38,10 +41,16 @@ LIMITED = {
 
 
 @pytest.mark.parametrize("suffix", [".html", ".md", ".json", ".zip"])
-def test_a_report_that_does_not_fit_leaves_the_old_one_and_no_part(tmp_path, suffix):
+def test_a_report_that_does_not_fit_leaves_the_old_one_and_no_part(
+    tmp_path_factory, tmp_path, suffix
+):
+    evidence = HUNG
+    if suffix != ".zip":  # it holds frames, which a saved report has not
+        evidence = tmp_path_factory.mktemp("saved") / "saved.json"
+        evidence.write_text(render_json(known(HUNG.parent.name).report), "utf-8")
     file = tmp_path / f"report{suffix}"
     file.write_text("the old one")
-    done = run("report", HUNG, "-q", "--force", "-o", file, **LIMITED)
+    done = run("report", evidence, "-q", "--force", "-o", file, **LIMITED)
     assert done.returncode == 2
     assert done.stderr == (
         f"ncclforensics: error: {file} cannot be written: File too large\n"

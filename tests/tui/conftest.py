@@ -1,7 +1,9 @@
 """A simulated job as an export, and the application under a pilot."""
 
+import hashlib
 import sys
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import simulate_timeline
-from known_jobs import known
+from known_jobs import known, once
+from ncclforensics.sources import discover
 from ncclforensics.tui import load
 from ncclforensics.tui.app import TimelineApp
 from ncclforensics.tui.load import Request
@@ -17,16 +20,32 @@ from ncclforensics.tui.load import Request
 
 @pytest.fixture
 def _known_jobs(monkeypatch, jobs):
-    """Show jobs under fixtures/jobs without another analysis, if nothing is chosen."""
+    """Show jobs under fixtures/jobs without another analysis, if nothing is chosen.
+
+    Copies of a folder are analyzed once; what a test opens are the files of its own.
+    """
     analyze = load._analyzed
 
     def analyzed(request, scratch, tick):
         path = Path(request.paths[0])
-        if request == Request((str(path),)) and path.parent.parent == jobs:
+        if request != Request((str(path),)) or not path.is_dir():
+            return analyze(request, scratch, tick)
+        if path.parent.parent == jobs:
             return known(path.parent.name)
-        return analyze(request, scratch, tick)
+        found = once(digest(path), lambda: analyze(request, scratch, tick))
+        return replace(found, sources=discover([str(path)], scratch).sources)
 
     monkeypatch.setattr(load, "_analyzed", analyzed)
+
+
+def digest(folder):
+    """Return the same for folders with the same files of the same times."""
+    told = hashlib.sha256()
+    for file in sorted(f for f in folder.rglob("*") if f.is_file()):
+        name = file.relative_to(folder).as_posix()
+        told.update(f"{name}\n{file.stat().st_mtime_ns}\n".encode())
+        told.update(file.read_bytes())
+    return told.hexdigest()
 
 
 @pytest.fixture

@@ -17,7 +17,9 @@ pytestmark = pytest.mark.asyncio
 @pytest.fixture
 def chain(jobs, tmp_path):
     folder = shutil.copytree(jobs / "torch-chain" / "evidence", tmp_path / "chain")
-    (folder / "other.txt").write_text("what\nno grammar [/b] knows: zebra\n")
+    other = folder / "other.txt"
+    other.write_text("what\nno grammar [/b] knows: zebra\n")
+    shutil.copystat(folder, other)
     return folder
 
 

@@ -46,11 +46,11 @@ def crews(frames: Frames) -> tuple[Crew, ...]:
     provided their number equals its size. Returns () if no line names a terminated
     child, if the last attempt is not 0, or if a table lacks a pid or rank.
     """
-    last = frames["events"]["attempt"].max()
-    listed = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
     told = exit_records.told_to_end(frames)
+    last = frames["events"]["attempt"].max()
     if told.is_empty() or (last is not None and str(last) != "0"):
         return ()
+    listed = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
     cut = {*frames["sources"].filter("cut")["source"]}
     found = []
     for source in sorted({*listed["source"], *told["source"]} - cut):
@@ -141,6 +141,8 @@ def unmoved(frames: Frames) -> frozenset[int]:
     in whatever call it waits; one that is stopped, or blocked in the kernel, stays.
     """
     told = exit_records.told_to_end(frames)["child"]
+    if told.is_empty():
+        return frozenset()
     ends = frames["exits"].filter(pl.col("pid").is_in(told.implode()))
     killed = exit_records.ranks_of(ends.filter(pl.col("code") == -signal.SIGKILL))
     ended = exit_records.ranks_of(ends.filter(pl.col("code") == -signal.SIGTERM))

@@ -115,8 +115,10 @@ def gone(frames: Frames) -> pl.DataFrame:
     schema = pl.Schema({c: (tables.SCHEMAS["events"] | CITE)[c] for c in _GONE})
     told = seen(frames)
     if told.is_empty():
-        spied = frames.message(NOT_FOUND).drop_nulls("rank").select(*schema)
-        spied = spied.cast(schema)
+        spied = frames.message(NOT_FOUND)
+        if spied.is_empty():
+            return tables.without_rows(schema)
+        spied = spied.drop_nulls("rank").select(*schema).cast(schema)
         return spied.unique("rank", keep="first", maintain_order=True)
     known = told.filter("searched").drop_nulls(["local_rank", "local_world_size"])
     rows = []

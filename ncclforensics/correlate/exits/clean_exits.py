@@ -72,6 +72,8 @@ def in_peace(frames: Frames) -> frozenset[int]:
     when it exited. Ranks that report a failure are not among them.
     """
     ends = exit_records.ended(frames).filter(pl.col("code") == 0)
+    if ends.is_empty():
+        return frozenset()
     own = exit_records.ranks_of(ends.filter(~exit_records.is_by_agent(frames, ends)))
     failing = frames["events"].filter(pl.col("role").is_in(FAILING))
     torn = exit_records.ranks_of(exit_records.torn_down(frames))

@@ -229,6 +229,8 @@ def hosts_of_tasks(frames: Frames) -> pl.DataFrame:
     There has to be a task for each rank: the tasks of agents are fewer.
     """
     tasks = _of_tasks(frames, pl.lit(value=True))
+    if tasks.is_empty():
+        return without_rows({c: SCHEMA[c] for c in ("rank", "host", *CITE)})
     told = tasks.drop_nulls(["rank", "host"]).unique(["rank", "host"], keep="first")
     told = told.select("rank", "host", *CITE)
     ranks, last = frames["ranks"]["rank"].max(), tasks["task"].max()

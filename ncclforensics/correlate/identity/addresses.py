@@ -10,17 +10,22 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.model.tables import without_rows
+
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 USING = ("nccl.bootstrap.using", "nccl.net.socket_using", "nccl.net.ib_using")
 STORES = ("store_host", "master")  # columns that name the host of a store
+OWNERS = {"address": pl.String(), "owner": pl.String()}
 NUMBERS = r"^\d{1,3}(?:\.\d{1,3}){3}$"
 
 
 def owners(frames: Frames) -> pl.DataFrame:
     """Return `address` (or a host's name) and `owner`, the only host that has it."""
     bound = frames.message(*USING)
+    if bound.is_empty():
+        return without_rows(OWNERS)
     told = [bound.select("host", pl.col("host").alias("address"))]
     if "devices" in bound.columns:
         listed = pl.col("devices").str.extract_all(r":[0-9a-fA-F.:]+(?:%\w+)?<")
@@ -44,8 +49,11 @@ def owners(frames: Frames) -> pl.DataFrame:
 
 def by_name(frames: Frames) -> Frames:
     """Return `frames` with the name of a host where `host` is its address."""
-    known = owners(frames).filter(pl.col("address").str.contains(NUMBERS))
-    known = known.filter(~pl.col("owner").str.contains(NUMBERS))
+    known = owners(frames)
+    if known.is_empty():
+        return frames
+    is_one = pl.col("address").str.contains(NUMBERS)
+    known = known.filter(is_one & ~pl.col("owner").str.contains(NUMBERS))
     names = dict(known.select("address", "owner").iter_rows())
     if not names:
         return frames
@@ -65,5 +73,7 @@ def named(frames: Frames) -> pl.Series:
     found = [pl.Series("host", [], pl.String)]
     for lines in frames.messages.values():
         found += [lines[c].alias("host") for c in STORES if c in lines.columns]
+    if len(found) == 1:
+        return found[0]
     told = pl.concat(found).drop_nulls().unique().str.strip_chars("[]")
     return told.filter(told.str.contains(r"^[A-Za-z][\w-]*[A-Za-z0-9]$"))

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 def owners(frames: Frames) -> pl.DataFrame:
     """Return `source rank` of the files that announce one rank each; else no rows."""
-    told = world.said(frames).select("source", rank="told").drop_nulls().unique()
+    told = world.said(frames).select("source", rank="told")
+    if told.is_empty():
+        return told
+    told = told.drop_nulls().unique()
     nexts = told["rank"].sort().diff().drop_nulls()
     alone = told["source"].is_unique().all() and told["rank"].is_unique().all()
     is_each = bool(alone) and nexts.len() > 0 and nexts.min() == 1

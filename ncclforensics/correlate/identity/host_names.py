@@ -142,22 +142,22 @@ def _by_path(frames: Frames) -> Frames:
     counts: `gpu-1` is part of `gpu-1-2`. Where files are named by the hosts that their
     lines tell, `a01.log` and `a02.log`, a file `a03.log` is named by its host as well.
     """
-    hosts = pl.concat([_known(frames), _named_alike(frames)]).unique()
+    unnamed = frames["sources"].filter(pl.col("host").is_null())
+    if unnamed.is_empty():
+        return frames
+    known = pl.concat([_known(frames), _named_alike(frames)]).unique()
     # a folder's name is the best that is known only where it holds none of those
     folders = node_folders.names(frames)
-    names = folders.to_frame("source").select("source", _inside(hosts)).explode("_host")
-    holding = names.filter(_stands_alone())["source"]
-    known = pl.concat(
-        [hosts, folders.filter(~folders.is_in(holding.implode()))]
-    ).unique()
+    if folders.len():
+        names = folders.to_frame("source").select("source", _inside(known))
+        holding = names.explode("_host").filter(_stands_alone())["source"]
+        bare = folders.filter(~folders.is_in(holding.implode()))
+        known = pl.concat([known, bare]).unique()
     if known.is_empty():
         return frames
-    heard = frames["events"].select("source", "host").drop_nulls().unique()
     size = pl.col("_host").str.len_bytes()
     named = (
-        frames["sources"]
-        .filter(pl.col("host").is_null())
-        .select("source", _inside(known))
+        unnamed.select("source", _inside(known))
         .explode("_host")
         .drop_nulls()
         .unique()
@@ -165,7 +165,10 @@ def _by_path(frames: Frames) -> Frames:
         .filter(size == size.max().over("source"))
         .unique("source", keep="none", maintain_order=True)
     )
+    if named.is_empty():
+        return frames
     # a file in which another host speaks is not of the one in its name
+    heard = frames["events"].select("source", "host").drop_nulls().unique()
     others = heard.join(named, on="source").filter(pl.col("host") != pl.col("_host"))
     named = named.join(others, on="source", how="anti", maintain_order="left")
     named = _as_printed(frames, named)
@@ -216,8 +219,8 @@ def _as_printed(frames: Frames, named: pl.DataFrame) -> pl.DataFrame:
 def _named_alike(frames: Frames) -> pl.Series:
     """Return the names in paths that differ from confirmed ones by a number only."""
     digits = pl.col("host").str.replace_all(r"\d+", "\n")
-    pairs = [frames[name].select("source", "host") for name in ("events", "exits")]
-    told = pl.concat(pairs).drop_nulls().unique()
+    pairs = [frames[n].lazy().select("source", "host") for n in ("events", "exits")]
+    told = collected(pl.concat(pairs).drop_nulls().unique())
     if told.is_empty():
         return told["host"]
     alone = told.unique("source", keep="none").filter(

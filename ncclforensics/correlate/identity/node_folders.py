@@ -38,6 +38,8 @@ def names(frames: Frames) -> pl.Series:
     """
     told = [frames[name].select("source", "rank") for name in ("sources", "events")]
     files = pl.concat(told).drop_nulls().unique()
+    if files.is_empty():
+        return pl.Series("name", [], pl.String)
     parts = pl.col("source").str.split("/")
     for depth in range(MOST_FOLDERS):
         inside = files.filter(parts.list.len() > depth + 1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from ncclforensics.model.plans import collected
+
 AGREE = 2  # ranks in one file that must agree on the first rank of its node
 
 
@@ -18,7 +20,8 @@ def owners(claims: pl.DataFrame, node: str) -> pl.DataFrame:
     place = [node, "local_rank"]
     if claims["local_rank"].null_count() == claims.height:
         return claims.select(*place, "rank").clear()
-    here = claims.drop_nulls(place).select(*place, "rank").unique(maintain_order=True)
+    told = claims.lazy().drop_nulls(place).select(*place, "rank")
+    here = collected(told.unique(maintain_order=True))
     known = here.drop_nulls("rank")
     unknown = here.join(known, on=place, how="anti")
     if unknown.is_empty() or known.is_empty():
@@ -31,13 +34,13 @@ def owners(claims: pl.DataFrame, node: str) -> pl.DataFrame:
     enough = pl.col("many") >= (1 if node == "host" else AGREE)
     one = (pl.col("first").list.len() == 1) & (pl.col("n") <= 1) & enough
     nodes = nodes.join(hosts, on=node).filter(one).explode("first")
-    told = unknown.join(nodes, on=node).with_columns(
+    given = unknown.join(nodes, on=node).with_columns(
         (pl.col("first") + pl.col("local_rank")).alias("rank")
     )
     taken = claims.drop_nulls([node, "rank", "local_rank"])
     taken = taken.select("rank", pl.col(node).alias("other")).unique()
-    clash = told.join(taken, on="rank").filter(pl.col("other") != pl.col(node))
-    free = told if node == "source" else told.join(clash, on=node, how="anti")
+    clash = given.join(taken, on="rank").filter(pl.col("other") != pl.col(node))
+    free = given if node == "source" else given.join(clash, on=node, how="anti")
     return free.select(*place, "rank")
 
 
@@ -48,6 +51,8 @@ def placed(claims: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     """
     place = ["host", "local_rank"]
     both = pl.concat([known, owners(claims, "host")])
+    if both.is_empty():
+        return claims
     theirs = both.rename({"rank": "_theirs"})
     joined = claims.join(theirs, on=place, how="left", maintain_order="left")
     return joined.with_columns(pl.coalesce("rank", "_theirs").alias("rank")).drop(

@@ -34,6 +34,8 @@ def owners(frames: Frames, claims: pl.DataFrame) -> pl.DataFrame:
     if not files["told"].null_count():  # none is left to be told
         return files.select("source", pl.lit(None, pl.Int64).alias("rank")).clear()
     stacks = _of_one_process(frames)
+    if files["told"].count() < AGREE and stacks.is_empty():  # nothing can confirm it
+        return files.select("source", pl.lit(None, pl.Int64).alias("rank")).clear()
     found = [_numbered(files, stacks, after) for after in range(NUMBERS)]
     return pl.concat(found).unique("source", keep="first", maintain_order=True)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.model import tables
+from ncclforensics.model.frames import once_if_empty
 from ncclforensics.model.tables import CITE
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def claims(frames: Frames) -> pl.DataFrame:
     return pl.concat([told, _tasks(frames), tables.picked("ranks", met)])
 
 
+@once_if_empty()
 def _listed(lines: pl.DataFrame) -> pl.DataFrame:
     """Return the ranks of lines with the columns PLACE; a host holds at most MOST."""
     missing = [pl.lit(None, t).alias(c) for c, t in PLACE.items() if c not in lines]

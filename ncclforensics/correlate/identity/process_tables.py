@@ -15,6 +15,7 @@ import polars as pl
 
 from ncclforensics.model import tables
 from ncclforensics.model.frames import needing
+from ncclforensics.model.plans import collected
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -69,9 +70,11 @@ def hosts_of_exits(frames: Frames) -> pl.DataFrame:
     Only of files that name one host: processes of several, as in containers, often have
     equal pids.
     """
-    wanted = frames["exits"].filter(pl.col("host").is_null()).select(KEY).drop_nulls()
+    nowhere = frames["exits"].lazy().filter(pl.col("host").is_null())
+    wanted = collected(nowhere.select(KEY).drop_nulls())
     if wanted.is_empty():
         return tables.without_rows(HOSTS)
-    told = frames["events"].select(*KEY, "host").drop_nulls("host").unique()
+    told = frames["events"].lazy().select(*KEY, "host").drop_nulls("host").unique()
     one = told.filter(pl.col("host").n_unique().over("source") == 1)
-    return one.join(wanted.unique(), on=KEY).select(HOSTS.keys())
+    both = one.join(wanted.lazy().unique(), on=KEY)
+    return collected(both.select(HOSTS.keys()))

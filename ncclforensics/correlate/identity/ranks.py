@@ -104,16 +104,16 @@ def _denied(claims: pl.DataFrame, owners: pl.DataFrame) -> pl.DataFrame:
         return owners
     process = ["host", "pid"]
     # a process may have a million lines that all make the same claim
-    other = claims.drop_nulls([*process, "rank"]).select(
+    told = claims.lazy()
+    other = told.drop_nulls([*process, "rank"]).select(
         *process, pl.col("rank").alias("other")
     )
-    other = other.unique(maintain_order=True)
-    return (
-        claims.drop_nulls(["source", *process])
+    return collected(
+        told.drop_nulls(["source", *process])
         .select("source", *process)
         .unique(maintain_order=True)
-        .join(other, on=process)
-        .join(owners, on="source")
+        .join(other.unique(maintain_order=True), on=process)
+        .join(owners.lazy(), on="source")
         .filter(pl.col("other") != pl.col("rank"))
     )
 
@@ -126,19 +126,15 @@ def _owners(claims: pl.DataFrame, key: list[str]) -> pl.DataFrame:
     either if an agent knows its process as another rank: it holds the lines of other
     ranks.
     """
-    known = claims.drop_nulls(key)
-    if known.is_empty():
-        return known.select(*key, "rank")
+    if any(claims[c].null_count() == claims.height for c in key):
+        return claims.clear().select(*key, "rank")
+    known = claims.lazy().drop_nulls(key)
     if key == ["source"]:
-        whole = (
-            known.lazy()
-            .group_by("source")
-            .agg(
-                pl.col("rank").drop_nulls().unique().alias("ranks"),
-                pl.struct("host", "pid").filter(pl.col("pid").is_not_null()).n_unique(),
-                (pl.col("line").is_null() & pl.col("local_rank").is_not_null()).any(),
-                pl.col("local_rank").drop_nulls().n_unique(),
-            )
+        whole = known.group_by("source").agg(
+            pl.col("rank").drop_nulls().unique().alias("ranks"),
+            pl.struct("host", "pid").filter(pl.col("pid").is_not_null()).n_unique(),
+            (pl.col("line").is_null() & pl.col("local_rank").is_not_null()).any(),
+            pl.col("local_rank").drop_nulls().n_unique(),
         )
         alone = pl.col("local_rank") <= 1
         one = ((pl.col("host") == 1) & alone) | pl.col("line")
@@ -149,8 +145,7 @@ def _owners(claims: pl.DataFrame, key: list[str]) -> pl.DataFrame:
         )
         return owners.join(_denied(claims, owners), on="source", how="anti")
     return collected(
-        known.lazy()
-        .drop_nulls("rank")
+        known.drop_nulls("rank")
         .group_by(key)
         .agg(pl.col("rank").unique().alias("ranks"))
         .filter(pl.col("ranks").list.len() == 1)
@@ -203,6 +198,8 @@ def _single_node(claims: pl.DataFrame, frames: Frames) -> pl.DataFrame | None:
     None otherwise.
     """
     local = claims.drop_nulls("local_rank")
+    if local.is_empty():
+        return None
     both = local.drop_nulls("rank")
     hosts = claims["host"].drop_nulls().n_unique()
     agents = frames.message("torchelastic.child_failed")["source"].n_unique()
@@ -211,7 +208,7 @@ def _single_node(claims: pl.DataFrame, frames: Frames) -> pl.DataFrame | None:
     same = both.filter(pl.col("rank") != pl.col("local_rank")).is_empty()
     beyond = isinstance(highest, int) and highest > top
     several = hosts > 1 or agents > 1 or not frames.message(PARALLEL).is_empty()
-    if local.is_empty() or several or not same or beyond:
+    if several or not same or beyond:
         return None
     folders = (
         frames["sources"]
@@ -255,17 +252,21 @@ def _filled(
     """
     if owners.is_empty():
         return frames
-    theirs = owners.rename({column: "_theirs"})
+    theirs = owners.lazy().rename({column: "_theirs"})
 
     def fill(frame: pl.DataFrame) -> pl.DataFrame:
-        if not {column, *key} <= set(frame.columns) or not frame[column].null_count():
+        columns = frame.columns
+        if not {column, *key} <= {*columns} or not frame[column].null_count():
             return frame
         if any(frame[c].null_count() == frame.height for c in key):
             return frame
-        joined = frame.join(theirs, on=key, how="left", maintain_order="left")
-        filled = joined.select(
-            pl.coalesce(c, "_theirs").alias(c) if c == column else c
-            for c in frame.columns
+        filled = collected(
+            frame.lazy()
+            .join(theirs, on=key, how="left", maintain_order="left")
+            .select(
+                pl.coalesce(c, "_theirs").alias(c) if c == column else c
+                for c in columns
+            )
         )
         same = filled[column].null_count() == frame[column].null_count()
         return frame if same else filled
@@ -277,18 +278,24 @@ def _filled(
 
 def _resolved(claims: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return one row per rank, and notes on conflicts, which become null."""
-    known = claims.drop_nulls("rank").filter(pl.col("rank") >= 0)
+    known = claims.lazy().drop_nulls("rank").filter(pl.col("rank") >= 0)
     # after a restart the last attempt counts; the log of its agent names no attempt
     attempt = pl.col("attempt")
     current = known.filter(attempt.is_null() | (attempt == attempt.max().over("rank")))
-    values = current.group_by("rank").agg(
-        *(pl.col(c).drop_nulls().unique(maintain_order=True) for c in TOLD),
-        pl.col("attempt").max(),
-        *(pl.col(c).first() for c in CITE),
+    values = collected(
+        current.group_by("rank").agg(
+            *(pl.col(c).drop_nulls().unique(maintain_order=True) for c in TOLD),
+            pl.col("attempt").max(),
+            *(pl.col(c).first() for c in CITE),
+        )
     )
-    one = values.with_columns(
-        pl.when(pl.col(c).list.len() == 1).then(pl.col(c).list.first()).alias(c)
-        for c in TOLD
+    one = collected(
+        values.lazy()
+        .with_columns(
+            pl.when(pl.col(c).list.len() == 1).then(pl.col(c).list.first()).alias(c)
+            for c in TOLD
+        )
+        .sort("rank")
     )
     # only host and GPU mark a conflict: pids differ because a process forks helpers
     torn = [
@@ -300,6 +307,7 @@ def _resolved(claims: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
             "line": row["line"],
         }
         for c, what in (("host", "hosts"), ("bus_id", "GPUs"))
+        if (values[c].list.len() > 1).any()
         for row in values.filter(pl.col(c).list.len() > 1).sort("rank").to_dicts()
     ]
-    return tables.conform("ranks", one.sort("rank")), tables.rows("notes", torn)
+    return tables.conform("ranks", one), tables.rows("notes", torn)

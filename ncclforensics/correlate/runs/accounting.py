@@ -6,6 +6,8 @@ so as well, in the lines of slurmstepd and srun, and often in the name of its fi
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
 from ncclforensics.correlate.runs.jobs import numbered
@@ -27,7 +29,7 @@ def of_this_job(frames: Frames) -> Frames:
 
     If no job is known and several are listed, all are dropped, with a note.
     """
-    names = [m for m in frames.messages if pl.Series([m]).str.contains(TABLES)[0]]
+    names = [name for name in frames.messages if re.match(TABLES, name)]
     rows = [_with_job(frames, name) for name in sorted(names)]
     if not rows:
         return frames

@@ -53,7 +53,7 @@ def with_year(frames: Frames) -> Frames:
     zone = _zone(frames, chosen)
 
     def fill(frame: pl.DataFrame) -> pl.DataFrame:
-        if "yearless" not in frame.columns:
+        if "yearless" not in frame.columns or not frame["yearless"].count():
             return frame
         local = chosen - pl.duration(nanoseconds=zone)
         return frame.with_columns(pl.coalesce("t", local).alias("t"))
@@ -153,6 +153,8 @@ def _with_fed(frames: Frames) -> Frames:
     times = times.drop_nulls().unique(["source", "line"], keep="first")
 
     def fill(frame: pl.DataFrame) -> pl.DataFrame:
+        if not frame["t"].null_count():
+            return frame
         joined = frame.join(
             times, on=["source", "line"], how="left", maintain_order="left"
         )

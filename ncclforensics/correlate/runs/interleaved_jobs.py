@@ -45,6 +45,10 @@ def _on_two_hosts(frames: Frames) -> str:
     """
     events = frames["events"]
     exits = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
+    nccl = events.filter(pl.col("message").str.starts_with("nccl."))
+    told = (nccl.drop_nulls(PROCESS)["host"], exits["host"].drop_nulls())
+    if not any(map(len, told)):
+        return ""
     parts = [
         part.select("rank", "host", "attempt")
         for part in (events, exits, frames["sources"])
@@ -52,10 +56,9 @@ def _on_two_hosts(frames: Frames) -> str:
     claims = pl.concat(parts).drop_nulls(["rank", "host"])
     if claims.is_empty():
         return ""
-    nccl = events.filter(pl.col("message").str.starts_with("nccl."))
     attempt = pl.col("attempt")
     current = attempt.is_null() | (attempt == attempt.max().over("rank"))
-    for names in (nccl.drop_nulls(PROCESS)["host"], exits["host"].drop_nulls()):
+    for names in told:
         if names.is_empty():
             continue
         known = claims.filter(current & pl.col("host").is_in(names.unique().implode()))
@@ -73,6 +76,8 @@ def _ended_twice(frames: Frames) -> str:
     Only within one attempt: a restarted rank exits again.
     """
     exits = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
+    if exits.is_empty():
+        return ""
     known = exits.drop_nulls(["rank", "code", "source"])
     told = known.group_by("source", "attempt", "rank").agg(
         pl.col("code").unique().sort()

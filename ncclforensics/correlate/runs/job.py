@@ -108,14 +108,12 @@ def signs_told(frames: Frames) -> int:
     """
     message = pl.col("message")
     agents = (pl.col("role") == "agent") & ~message.is_in(AGENTS_AT_WORK)
-    told = (
-        frames["events"]
-        .filter(
-            (pl.col("role").is_in(FAILING) | agents) & ~message.str.contains(MACHINE)
-        )
-        .join(_done_without(frames), on=["source", "line"], how="anti")
+    told = frames["events"].filter(
+        (pl.col("role").is_in(FAILING) | agents) & ~message.str.contains(MACHINE)
     )
-    if ended_in_order(frames):
+    if told.height:
+        told = told.join(_done_without(frames), on=["source", "line"], how="anti")
+    if told.height and ended_in_order(frames):
         told = told.filter(~message.is_in(CLOSING))
     lines = told.height + _uncaught(frames) + _unwound(frames) + _refused(frames)
     lines += _orphaned(frames) + _last_warnings(frames) + _cut_short(frames)
@@ -264,6 +262,8 @@ def _last_warnings(frames: Frames) -> int:
 
 def _at_the_end(frames: Frames, said: pl.DataFrame, last_words: int) -> int:
     """Count the lines `said` that are among the last `last_words` of their files."""
+    if said.is_empty():
+        return 0
     ends = frames["sources"].select("source", pl.col("lines").alias("end"))
     last = said.join(ends.unique("source"), on="source")
     return last.filter(pl.col("line") + last_words > pl.col("end")).height

@@ -45,11 +45,12 @@ def last(frames: Frames, wanted: str | None = None) -> Frames:
 
     Each other job leaves a note and a row in `others`.
     """
-    numbers = numbered(frames)
-    told = _ranks(frames).join(numbers, on="source")
-    known = told["rank"].n_unique()
-    counts = told.group_by("job").agg(pl.col("rank").n_unique())
-    jobs = counts.filter(pl.col("rank") > MOST * known)["job"].sort().to_list()
+    numbers, jobs = numbered(frames), []
+    if numbers.height:
+        told = _ranks(frames).join(numbers, on="source")
+        known = told["rank"].n_unique()
+        counts = told.group_by("job").agg(pl.col("rank").n_unique())
+        jobs = counts.filter(pl.col("rank") > MOST * known)["job"].sort().to_list()
     if len(jobs) < 2 or _are_looks(frames, numbers):
         numbers = _folders(frames)
         jobs = numbers["job"].unique().sort().to_list()
@@ -153,8 +154,11 @@ def _folders(frames: Frames) -> pl.DataFrame:
     Jobs are numbered by start time.
     """
     parts = pl.col("source").str.split("/")
-    met = communicators.strangers(frames).explode("sources")
-    files = met.select("key", source="sources", rank=pl.lit(None, pl.Int64))
+    met = communicators.strangers(frames)
+    files = tables.without_rows(PART)
+    if met.height:
+        met = met.explode("sources")
+        files = met.select("key", source="sources", rank=pl.lit(None, pl.Int64))
     for told in (_launches, _agents, _dumps):
         files = files if files.height else told(frames)
     if files.is_empty():

@@ -35,13 +35,13 @@ NOT_SPLIT = ("sources", "notes", "ranks", "stacks", "entries")
 def labelled(frames: Frames) -> Frames:
     """Fill in `attempt` where lines show it; note communicators of two jobs."""
     bounds = pl.concat([_by_agent(frames), _by_wave(frames)])
-    bounds = bounds.unique(["source", "line"], keep="first").sort("line")
     told = Frames(
         {**frames.tables, "notes": pl.concat([frames["notes"], _two_jobs(frames)])},
         frames.messages,
     )
     if bounds.is_empty():
         return told
+    bounds = bounds.unique(["source", "line"], keep="first").sort("line")
     split = bounds["source"].unique().implode()
 
     def label(frame: pl.DataFrame) -> pl.DataFrame:

@@ -16,6 +16,7 @@ from ncclforensics.correlate.timing import pace
 from ncclforensics.correlate.timing.turns import TIGHT, with_turns
 from ncclforensics.correlate.traces import inspected
 from ncclforensics.correlate.traces.progress import ROOTED, grouped, signature
+from ncclforensics.model.plans import collected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -208,8 +209,9 @@ def offsets(
     """
     middle = pl.col(time).quantile(0.5, interpolation="lower")
     of = ["group", "kind", "clock"]
-    host = (
-        together.filter(pl.col(time).is_not_null() & ~pl.col("clock").is_in(without))
+    host = collected(
+        together.lazy()
+        .filter(pl.col(time).is_not_null() & ~pl.col("clock").is_in(without))
         .filter(pl.col("clock").n_unique().over("meets") > 1)
         .group_by("meets", *of)
         .agg(middle)

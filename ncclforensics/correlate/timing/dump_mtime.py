@@ -13,6 +13,7 @@ import polars as pl
 
 from ncclforensics.correlate.timing.late_arrivals import timeout
 from ncclforensics.model.frames import once_if_empty
+from ncclforensics.model.plans import collected
 
 # time from a timeout until all ranks have written their dumps
 WRITES_MS = 120_000
@@ -35,14 +36,14 @@ def ages(
     `rank source line waited timeout_ms`, the last two in ms. Ranks whose file has no
     time, or one before its own calls, are left out.
     """
-    own = held.filter(pl.col("choice") == 0).select("rank", "t", "source", "line")
     waited = (pl.col("modified") - pl.col("t")).dt.total_milliseconds()
-    return (
-        own.join(
-            outline.select("source", "line", "timeout_ms", "backend"),
-            on=["source", "line"],
-        )
-        .join(sources.select("source", "modified"), on="source")
+    call = ["source", "line"]
+    return collected(
+        held.lazy()
+        .filter(pl.col("choice") == 0)
+        .select("rank", "t", *call)
+        .join(outline.lazy().select(*call, "timeout_ms", "backend"), on=call)
+        .join(sources.lazy().select("source", "modified"), on="source")
         .select(
             *("rank", "source", "line"),
             waited.alias("waited"),
@@ -63,9 +64,13 @@ def last_calls(outline: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFrame:
 
     Columns are those of `ages`. A dump counts if nobody waits in it, too.
     """
-    newest = outline.drop_nulls(["rank", "t"]).sort("rank", "t", "line")
-    last = newest.unique("rank", keep="last", maintain_order=True)
-    held = last.select("rank", "t", "source", "line", choice=pl.lit(0))
+    held = collected(
+        outline.lazy()
+        .drop_nulls(["rank", "t"])
+        .sort("rank", "t", "line")
+        .unique("rank", keep="last", maintain_order=True)
+        .select("rank", "t", "source", "line", choice=pl.lit(0))
+    )
     return ages(held, outline, sources)
 
 

@@ -23,14 +23,16 @@ MOST = timedelta(days=2)
 @remembered
 def age(frames: Frames) -> timedelta | None:
     """Return how much older all dumps are than all logs; None if not by MOST."""
-    newest = call_summary.outline(frames).select(pl.col("t").max()).item()
+    newest = call_summary.outline(frames)["t"].max()
+    if newest is None:
+        return None
     dumps = call_summary.dumps(frames)["source"]
     lines = frames["events"].filter(~pl.col("source").is_in(dumps.implode()))
-    first = lines.select(pl.col("t").min()).item()
-    if newest is None or first is None or first - newest <= MOST:
+    first = lines["t"].min()
+    if first is None:
         return None
-    older: timedelta = first - newest
-    return older
+    older: timedelta = first - newest  # type: ignore[operator, assignment]
+    return older if older > MOST else None
 
 
 def noted(frames: Frames) -> Frames:

@@ -20,6 +20,7 @@ from ncclforensics.correlate.traces import (
 )
 from ncclforensics.model import tables
 from ncclforensics.model.frames import needing, once_if_empty, remembered
+from ncclforensics.model.plans import collected
 from ncclforensics.model.tables import CITE
 
 if TYPE_CHECKING:
@@ -105,7 +106,10 @@ def stacks(frames: Frames) -> pl.DataFrame:
 
     Of each place they are the frames of the first rank there.
     """
-    seen = sites(frames).unique("stack", keep="first", maintain_order=True)
+    known = sites(frames)
+    if known.is_empty():
+        return tables.empty("stacks")
+    seen = known.unique("stack", keep="first", maintain_order=True)
     shown = seen.select("stack", *CITE, pl.col("way").str.split("\n")).explode("way")
     part = pl.col("way").str.split("\t").list
     rows = shown.with_columns(
@@ -125,12 +129,17 @@ def _raised(frames: Frames) -> pl.DataFrame:
     told = frames["events"].filter(
         (pl.col("role") == "victim") & pl.col("message").str.starts_with("c10d.")
     )
-    over = raised.sort("line").select(
-        *("source", "rank", "line", "span", *SITE, "op", "toward", "beside", "way"),
-        pl.col("line").alias("head"),
+    over = (
+        raised.lazy()
+        .sort("line")
+        .select(
+            *("source", "rank", "line", "span", *SITE, "op", "toward", "beside", "way"),
+            pl.col("line").alias("head"),
+        )
     )
-    joined = (
-        told.drop_nulls("rank")
+    joined = collected(
+        told.lazy()
+        .drop_nulls("rank")
         .sort("line")
         .select("source", "rank", "line", "t")
         .join_asof(over, on="line", by=["source", "rank"], check_sortedness=False)

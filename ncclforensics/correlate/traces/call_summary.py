@@ -46,7 +46,7 @@ def emptied(frames: Frames) -> pl.Series:
 
     Such a rank waits in one of them; which one is lost.
     """
-    if dumps(frames).is_empty():
+    if dumps(frames).is_empty() or frames["positions"].is_empty():
         return frames["positions"]["rank"].clear()
     open_ = frames["positions"].filter(
         pl.col("source").is_in(dumps(frames)["source"].implode())

@@ -16,7 +16,7 @@ import polars as pl
 from ncclforensics.correlate.traces.positions import since
 from ncclforensics.correlate.traces.progress import UNLISTED
 from ncclforensics.model.frames import needing, remembered
-from ncclforensics.model.tables import SCHEMAS
+from ncclforensics.model.tables import SCHEMAS, without_rows
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 REACH = 1  # calls that two members of a group can be apart
 PREFIX = "lines|"  # prefix of a group that is known by numbers only
 NAME = ("pg", "pg_id", "pg_desc")
+SCHEMA = {**SCHEMAS["positions"], "group": pl.String()}
 
 
 @remembered
-@needing("positions", otherwise={**SCHEMAS["positions"], "group": pl.String()})
+@needing("positions", otherwise=SCHEMA)
 def timeouts(frames: Frames) -> pl.DataFrame:
     """Return the `positions` rows that gave up a call without a group, with `group`.
 
@@ -35,11 +36,11 @@ def timeouts(frames: Frames) -> pl.DataFrame:
     wait. The other columns are unchanged.
     """
     nameless = pl.all_horizontal(pl.col(c).is_null() for c in NAME)
+    given_up = frames["positions"].filter(nameless).drop_nulls(["rank", "timed_out"])
+    if given_up.is_empty():
+        return without_rows(SCHEMA)
     said = (
-        frames["positions"]
-        .filter(nameless)
-        .drop_nulls(["rank", "timed_out"])
-        .sort("rank", "source", "line")
+        given_up.sort("rank", "source", "line")
         .unique(["rank", "timed_out", "op"], keep="first", maintain_order=True)
         .sort("timed_out", "rank", maintain_order=True)
     )

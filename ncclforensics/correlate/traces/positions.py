@@ -139,6 +139,8 @@ def _numbered(told: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
     is at its position.
     """
     nameless = told.filter(pl.col("pg").is_null())["source"].unique()
+    if nameless.is_empty():
+        return told
     place = pl.int_range(pl.len()).over("source").alias("place")
     size = pl.len().over("source").alias("size")
     numbers = (

@@ -18,6 +18,7 @@ import polars as pl
 from ncclforensics.correlate.traces.positions import since
 from ncclforensics.model import tables
 from ncclforensics.model.frames import once_if_empty
+from ncclforensics.model.plans import collected
 from ncclforensics.model.tables import begun, done
 
 # operations that some members can finish before others have begun
@@ -114,13 +115,14 @@ def name_groups(
     seen in a call of that name; of a group without a name and with a number other than
     0 they are unknown.
     """
-    used = pl.concat(part.select(NAME) for part in (made, positions)).unique(
-        maintain_order=True
-    )
+    named = [part.select(NAME) for part in (made, positions)]
+    used = pl.concat(named).unique(maintain_order=True).lazy()
     nameless = pl.col("pg").fill_null("") == ""
-    listed = groups.filter(pl.col("members").list.len() > 0).with_columns(
-        pl.col("members").hash(seed=0).alias("hash")
-    )
+    listed = collected(
+        groups.lazy()
+        .filter(pl.col("members").list.len() > 0)
+        .with_columns(pl.col("members").hash(seed=0).alias("hash"))
+    ).lazy()
     by_name = (
         listed.filter(~nameless)
         .unique(["rank", "pg", "pg_desc"], keep="first", maintain_order=True)
@@ -155,32 +157,36 @@ def name_groups(
         .join(by_number, on=["rank", "pg_id"], how="left")
         .with_columns(pl.coalesce("turn", "pg_id"))
     )
-    both = pl.concat([with_name, without_name]).with_columns(
-        pl.concat_str(
-            pl.col("pg").fill_null(""),
-            pl.col("pg_desc").fill_null(""),
-            pl.col("turn").fill_null(""),
-            pl.col("hash").cast(pl.String).fill_null(UNLISTED),
-            separator="|",
-        ).alias("group")
+    both = collected(
+        pl.concat([with_name, without_name]).with_columns(
+            pl.concat_str(
+                pl.col("pg").fill_null(""),
+                pl.col("pg_desc").fill_null(""),
+                pl.col("turn").fill_null(""),
+                pl.col("hash").cast(pl.String).fill_null(UNLISTED),
+                separator="|",
+            ).alias("group")
+        )
     )
     lists = listed.unique("hash", keep="first", maintain_order=True)
     known = (
-        both.drop_nulls("hash")
+        both.lazy()
+        .drop_nulls("hash")
         .unique("group", keep="first", maintain_order=True)
         .join(lists.select("hash", "members"), on="hash", how="left")
         .select("group", "members")
     )
-    unlisted = both.filter(pl.col("hash").is_null() & pl.col("rank").is_not_null())
     seen = (
-        unlisted.filter(~nameless | (pl.col("pg_id") == "0"))
+        both.lazy()
+        .filter(pl.col("hash").is_null() & pl.col("rank").is_not_null())
+        .filter(~nameless | (pl.col("pg_id") == "0"))
         .group_by("group", maintain_order=True)
         .agg(pl.col("rank").unique().sort().alias("members"))
     )
-    return both.select(*NAME, "group"), pl.concat([known, seen])
+    return both.select(*NAME, "group"), collected(pl.concat([known, seen]))
 
 
-def _world(listed: pl.DataFrame) -> pl.DataFrame:
+def _world(listed: pl.LazyFrame) -> pl.LazyFrame:
     """Return the members of the default group if a dump lists it without its name.
 
     Gloo does so while there is no other group.
@@ -239,13 +245,15 @@ def unfinished(
     gave_up = pl.col("rank").is_in(failed.implode())
     retired = gloo.filter(last & front).filter(gave_up & done())
     completed = (
-        positions.filter(pl.col("last_completed").is_not_null())
+        positions.lazy()
+        .filter(pl.col("last_completed").is_not_null())
         .group_by(KEY)
         .agg(pl.col("last_completed").max())
     )
     ends = ("rank", "pg", "pg_desc", "src", "dst", "op")
+    calls = collectives.lazy()
     passed = (
-        collectives.filter(pl.col("is_p2p") & done())
+        calls.filter(pl.col("is_p2p") & done())
         .group_by(ends)
         .agg(pl.col("record_id").max().alias("passed"))
     )
@@ -254,14 +262,14 @@ def unfinished(
     pair = ("rank", "pg", "pg_desc", "low", "high")
     low, high = (f("src", "dst") for f in (pl.min_horizontal, pl.max_horizontal))
     now = (
-        collectives.filter(pl.col("is_p2p").fill_null(False) & begun() & ~done())
+        calls.filter(pl.col("is_p2p").fill_null(False) & begun() & ~done())
         .with_columns(low.alias("low"), high.alias("high"))
         .group_by(pair)
         .agg(pl.col("p2p_seq").max().alias("now"))
     )
     # the entry that closes a batch applies to the messages in it
     batched = (
-        collectives.filter(pl.col("op").str.ends_with("coalesced") & done())
+        calls.filter(pl.col("op").str.ends_with("coalesced") & done())
         .group_by(NAME)
         .agg(pl.col("record_id").max().alias("batched"))
     )
@@ -275,8 +283,9 @@ def unfinished(
         .otherwise(pl.col("seq") <= pl.col("last_completed"))
         .fill_null(False)
     )
-    return (
+    return collected(
         grouped(pl.concat([unmarked, retired]), names)
+        .lazy()
         .join(completed, on=KEY, how="left", maintain_order="left")
         .join(passed, on=ends, how="left", maintain_order="left", nulls_equal=True)
         .join(batched, on=NAME, how="left", maintain_order="left", nulls_equal=True)
@@ -299,7 +308,8 @@ def standings(
     about = ("pg", "pg_desc")
     collective = pl.col("is_p2p").not_().fill_null(True)
     first = (
-        open_calls.filter(collective)
+        open_calls.lazy()
+        .filter(collective)
         .sort("record_id", maintain_order=True)
         .group_by(KEY, maintain_order=True)
         .first()
@@ -314,7 +324,8 @@ def standings(
         )
     )
     from_dumps = (
-        made.drop_nulls(["group", "rank"])
+        made.lazy()
+        .drop_nulls(["group", "rank"])
         .group_by(KEY, maintain_order=True)
         .agg(
             *(pl.col(c).first() for c in about),
@@ -326,7 +337,8 @@ def standings(
         .join(first, on=KEY, how="left")
     )
     from_logs = (
-        positions.drop_nulls(["group", "rank"])
+        positions.lazy()
+        .drop_nulls(["group", "rank"])
         .group_by(KEY, maintain_order=True)
         .agg(
             *(pl.col(c).first() for c in about),
@@ -345,8 +357,7 @@ def standings(
     in_dump = pl.col("source").is_not_null()
     # `finished` may include a retired failure: it ends before the first open call
     finished = pl.min_horizontal("finished", pl.col("waits_in") - 1)
-    return tables.conform(
-        "standings",
+    placed = collected(
         both.select(
             *KEY,
             *(pl.coalesce(c, f"{c}_told").alias(c) for c in about),
@@ -366,5 +377,6 @@ def standings(
             .then("line")
             .otherwise(pl.coalesce("told_at", "seen_at"))
             .alias("line"),
-        ).sort("group", "rank"),
+        ).sort("group", "rank")
     )
+    return tables.conform("standings", placed)

@@ -15,6 +15,7 @@ from ncclforensics.correlate.traces import p2p_messages
 from ncclforensics.correlate.traces.pending_calls import OTHER_SIDE, SAME
 from ncclforensics.correlate.traces.progress import KEY, ROOTED
 from ncclforensics.model import tables
+from ncclforensics.model.plans import collected
 
 STATES = ("waiting", "behind", "done", "absent", "unseen")
 # total members of all calls; a thousand calls of a group of 4,096 need half of it
@@ -116,17 +117,18 @@ def _calls(
     stale = evidence.filter("is_stale")["rank"].implode()
     # one started message of a batch shows that the rank's GPU is in the batch
     mine = (pl.col("started") | pl.col("mine").fill_null(False)).any()
-    distinct = (
+    of_each = (
         _keyed(held)
+        .lazy()
         .join(
-            begun_beside.unique(),
+            begun_beside.lazy().unique(),
             on=SAME,
             how="left",
             nulls_equal=True,
             maintain_order="left",
         )
         .join(
-            own.unique(),
+            own.lazy().unique(),
             on=[*SAME, "rank"],
             how="left",
             nulls_equal=True,
@@ -157,7 +159,9 @@ def _calls(
             *(pl.col(c).first() for c in ("stack", "source", "line")),
             pl.col("t").min(),
         )
-        .pipe(_with_members, groups)
+    )
+    distinct = collected(
+        _with_members(of_each, groups.lazy())
         .with_row_index("call")
         .with_columns(pl.col("call").cast(pl.Int64))
     )
@@ -204,7 +208,7 @@ def _calls(
     return tables.picked("calls", found)
 
 
-def _with_members(calls: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
+def _with_members(calls: pl.LazyFrame, groups: pl.LazyFrame) -> pl.LazyFrame:
     """Give calls their group's members, up to MOST_MEMBERS rows in total.
 
     The calls in which most ranks are stuck are kept first.
@@ -235,19 +239,21 @@ def _states(
     evidence: pl.DataFrame,
 ) -> pl.DataFrame:
     """Return `call rank state passed` for every member of every call."""
-    standing = standings.select(
+    standing = standings.lazy().select(
         *KEY, "enqueued", "completed", "waits_in", pl.lit(True).alias("known")
     )
     sides = ["group", "src", "dst", "op"]
-    own = told.select(
+    known, side = evidence.lazy(), told.lazy()
+    own = side.select(
         "rank", *sides, pl.col("finished").alias("mine"), pl.col("total").alias("all")
     )
     their_half = pl.col("half").replace_strict(OTHER_SIDE, default=None)
     both = (
-        members.with_columns(their_half.alias("op"))
-        .join(evidence.with_columns(pl.lit(True).alias("seen")), on="rank", how="left")
+        members.lazy()
+        .with_columns(their_half.alias("op"))
+        .join(known.with_columns(pl.lit(True).alias("seen")), on="rank", how="left")
         .join(standing, on=KEY, how="left")
-        .join(told, on=["rank", *sides], how="left")
+        .join(side, on=["rank", *sides], how="left")
         .join(
             own,
             left_on=["waiter", *sides[:3], "half"],
@@ -255,7 +261,7 @@ def _states(
             how="left",
         )
         .join(
-            evidence.select(pl.col("rank").alias("waiter"), pl.col("whole").alias("w")),
+            known.select(pl.col("rank").alias("waiter"), pl.col("whole").alias("w")),
             on="waiter",
             how="left",
         )
@@ -305,6 +311,6 @@ def _states(
     )
     over = passed.fill_null(False) & ~pl.col("is_gloo").fill_null(True)
     over &= state == "done"
-    return both.select(
-        "call", "rank", state.alias("state"), over.alias("passed")
-    ).unique(["call", "rank"], keep="first", maintain_order=True)
+    told_of = both.select("call", "rank", state.alias("state"), over.alias("passed"))
+    each = ["call", "rank"]
+    return collected(told_of.unique(each, keep="first", maintain_order=True))

@@ -128,7 +128,8 @@ def over(
     With `epoch` also those that said so of an epoch, which all ranks say in health.
     """
     words = [DONE, EPOCH] if epoch else [DONE]
-    said = frames["events"].filter(pl.col("message").is_in(words)).drop_nulls("rank")
+    is_said = pl.col("message").is_in(words) & pl.col("rank").is_not_null()
+    said = frames["events"].filter(is_said)
     if said.is_empty():
         return frozenset()
     told = said.select("rank", shape(pl.col("text")).alias("said"))

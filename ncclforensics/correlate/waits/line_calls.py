@@ -90,6 +90,8 @@ def by_number(heard: Heard) -> Iterator[dict[str, Any]]:
 
 def by_site(heard: Heard) -> Iterator[dict[str, Any]]:
     """Yield a call for each place in the code, if ranks stood at several."""
+    if heard.sites.is_empty():
+        return
     seen = heard.sites.filter(
         ~pl.col("rank").is_in(heard.numbers["rank"].implode())
         & (pl.col("was_looked_at") | pl.col("rank").is_in(list(heard.roll.waited)))

@@ -124,6 +124,8 @@ def _refined(calls: pl.DataFrame, heard: Heard) -> Iterator[dict[str, Any]]:
     exited normally did not come. Nor did a silent one, unless another member is known
     to be absent: then the wait is explained, and silence has other reasons.
     """
+    if calls.is_empty():
+        return
     collective = ~pl.col("is_p2p").fill_null(False)
     for row in calls.filter(collective).to_dicts():
         unseen = {*(row["unseen"] or ())}
@@ -153,6 +155,8 @@ def _unlisted(
     is not known which has the silent ranks: one of them does, and holds the others.
     """
     silent = heard.roll.silent - heard.placed
+    if not silent or calls.is_empty():
+        return
     full = calls.filter(
         ~pl.col("is_p2p").fill_null(False)
         & pl.col("group").str.ends_with(UNLISTED)
@@ -161,7 +165,7 @@ def _unlisted(
             pl.col(c).list.len() == 0 for c in ("behind", "done", "absent", "unseen")
         )
     )
-    for row in full.to_dicts() if silent else ():
+    for row in full.to_dicts():
         seats = _seats(frames, row)
         absent = [r for r in sorted(silent) if group_members.has_room(seats, r)]
         if absent and {*row["waiting"]} <= heard.roll.waited:
@@ -221,6 +225,8 @@ def _parted(
     not: then each side waits for the other. Ranks with dumps are left to their dumps,
     and ranks whose lines name different operations meet in one call and differ there.
     """
+    if calls.is_empty():
+        return
     told = frames["positions"].drop_nulls(["timed_out", "op"])
     full = calls.filter(
         ~pl.col("is_p2p").fill_null(False)
@@ -266,6 +272,8 @@ def _beside(heard: Heard, waiting: list[int]) -> set[int]:
 
     Where a process waits for its GPU does not show which call that GPU is in.
     """
+    if heard.all_sites.is_empty():
+        return set()
     on_gpu = pl.col("was_looked_at") & pl.col("op").is_null()
     raised = heard.all_sites.filter(pl.col("waits") & ~on_gpu)
     places = raised.filter(pl.col("rank").is_in(waiting))["stack"].unique()

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import polars as pl
 
+from ncclforensics.model.frames import once_if_empty
+
 FAILED, REACHED = "c10d.monitored_barrier.failed", "c10d.monitored_barrier.reached"
 
 
+@once_if_empty()
 def missing(lines: pl.DataFrame) -> frozenset[int]:
     """Return the ranks that rank 0 names in `lines`, the rows of message FAILED."""
     return frozenset(_named(lines)["missing"])
 
 
+@once_if_empty()
 def came(lines: pl.DataFrame) -> pl.DataFrame:
     """Return a row of `lines` for each rank that it shows to have reached its barrier.
 

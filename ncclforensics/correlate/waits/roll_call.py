@@ -90,14 +90,15 @@ def call(frames: Frames) -> Roll:
     """Return the `Roll` of the job; of several attempts it is that of the last."""
     frames = clock.comparable(frames)
     lines = _current(frames, frames["events"]).drop_nulls("rank")
-    lines = lines.filter(~pl.col("message").str.contains(job.MACHINE))
-    lines = lines.filter(~call_sites.in_handlers(frames, lines))
+    if lines.height:
+        lines = lines.filter(~pl.col("message").str.contains(job.MACHINE))
+        lines = lines.filter(~call_sites.in_handlers(frames, lines))
     own = _timeouts(frames)
     timed_out = ranks_of(own)
-    role = pl.col("role")
+    role, message = pl.col("role"), pl.col("message")
     culprits = ranks_of(lines.filter(role == "culprit")) - timed_out
-    victims = lines.filter((role == "victim") & (pl.col("message") != REQUESTED))
-    victims = victims.filter(pl.col("message").str.contains(r"^(?:c10d|nccl)\."))
+    is_theirs = message.str.contains(r"^(?:c10d|nccl)\.") & (message != REQUESTED)
+    victims = lines.filter((role == "victim") & is_theirs)
     # who says something else and lost its peers came to the call too late
     working = last_words.at_work(frames, own)
     # who logged work in the wait of the others lost its peers when it came at last
@@ -262,6 +263,8 @@ def _askers(own: pl.DataFrame) -> frozenset[int]:
 @needing("events", otherwise=frozenset())
 def _shouted(frames: Frames, lines: pl.DataFrame) -> frozenset[int]:
     """Return the ranks that report an error which need not be another rank's."""
+    if lines.is_empty():
+        return frozenset()
     ended = _current(frames, frames.message("python.traceback"))
     if "exception" in ended.columns:
         ended = ended.filter(pl.col("exception").str.contains(ENDED).fill_null(False))

@@ -44,8 +44,13 @@ def graph(calls: pl.DataFrame) -> Graph:
     why: dict[int, dict[int, str]] = {}
     calls_of: dict[int, list[int]] = defaultdict(list)
     wanted_in: dict[int, list[int]] = defaultdict(list)
+    done, collective = set(), set()
     for row in calls.iter_rows(named=True):
         call = row["call"]
+        if row["done"]:
+            done.add(call)
+        if not row["is_p2p"]:
+            collective.add(call)
         waiters[call] = row["waiting"] or []
         for rank in waiters[call]:
             calls_of[rank].append(call)
@@ -56,15 +61,13 @@ def graph(calls: pl.DataFrame) -> Graph:
         }
         for rank in why[call]:
             wanted_in[rank].append(call)
-    done = calls.filter(calls["done"].list.len() > 0)["call"]
-    p2p = calls["is_p2p"].fill_null(False)
     return Graph(
         waiters,
         why,
         dict(calls_of),
         dict(wanted_in),
         frozenset(done),
-        frozenset(calls.filter(~p2p)["call"]),
+        frozenset(collective),
     )
 
 

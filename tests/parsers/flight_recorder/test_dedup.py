@@ -3,8 +3,6 @@
 import importlib.util
 import pickle
 import pickletools
-import subprocess
-import sys
 import tracemalloc
 from collections import Counter
 from pathlib import Path
@@ -226,26 +224,7 @@ def test_what_closes_more_than_was_opened_is_not_walked(odd):
         opcodes.walk(odd, 0, len(odd))
 
 
-@pytest.fixture(scope="module")
-def torch_dump(tmp_path_factory):
-    """A dump that torch writes."""
-    file = tmp_path_factory.mktemp("torch") / "rank_0"
-    env = {"TORCH_FR_BUFFER_SIZE": "30", "PATH": "", "GLOO_SOCKET_IFNAME": "lo"}
-    subprocess.run([sys.executable, "-c", PROGRAM, str(file)], check=True, env=env)
-    return file.read_bytes()
-
-
-PROGRAM = """
-import sys, torch, torch.distributed as dist
-store = f"file://{sys.argv[1]}.store"
-dist.init_process_group("gloo", init_method=store, rank=0, world_size=1)
-for step in range(30):
-    dist.all_reduce(torch.ones(4, 8))
-open(sys.argv[1], "wb").write(torch._C._distributed_c10d._dump_fr_trace())
-"""
-
-
-def test_the_benchmarks_dumps_have_the_opcodes_of_torchs(torch_dump):
+def test_the_benchmarks_dumps_have_the_opcodes_of_torchs(torch_dumps):
     def shape(data):
         """Return the opcodes of a late entry, whatever its numbers' width."""
         names = [op.name.rstrip("12") for op, _, _ in pickletools.genops(data)]
@@ -262,7 +241,7 @@ def test_the_benchmarks_dumps_have_the_opcodes_of_torchs(torch_dump):
     ours = job(30, "c10d")
     for told in ours["entries"]:
         told["time_discovered_completed_ns"] = None  # Gloo does not tell
-    assert shape(pickled(ours, "c10d")) == shape(torch_dump)
+    assert shape(pickled(ours, "c10d")) == shape(torch_dumps["reduced"])
 
 
 @pytest.mark.parametrize("bare", [True, False])
