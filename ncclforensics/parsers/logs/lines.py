@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import polars as pl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 FILE = 1 << 40  # lines of several files are numbered FILE * file index + line
 # codes of a terminal, and its echo of a key: `^C`
@@ -117,15 +117,21 @@ class Block:
         """Return the row that holds the byte at an offset in `data`."""
         return int(self.ends.search_sorted(place))
 
-    def line_at(self, at: int) -> tuple[int, str]:
-        """Return number and text of the line that holds the byte at an offset."""
-        if self._lines is not None or self._ends is not None:
-            row = pl.Series([self.row_of(at)], dtype=pl.Int64)
-            line, raw = self.pick(row).row(0)
-            return int(line), str(raw)
-        start, end = self.data.rfind(b"\n", 0, at) + 1, self.data.find(b"\n", at)
-        raw = self.data[start : end if end >= 0 else None]
-        return self.first + _newlines(self.data, start), raw.decode().rstrip("\r")
+    def lines_at(self, places: Sequence[int]) -> Iterator[tuple[int, str]]:
+        """Yield number and text of the line that holds the byte at each offset.
+
+        The offsets ascend, so that all LFs are counted at most once.
+        """
+        if self._lines is not None:
+            rows = pl.Series([self.row_of(at) for at in places], dtype=pl.Int64)
+            yield from self.pick(rows.unique().sort()).iter_rows()
+            return
+        row = counted = 0
+        for at in places:
+            start, end = self.data.rfind(b"\n", 0, at) + 1, self.data.find(b"\n", at)
+            row, counted = row + _newlines(self.data, counted, start), start
+            raw = self.data[start : end if end >= 0 else None]
+            yield self.first + row, raw.decode().rstrip("\r")
 
     def numbers(self, rows: pl.Series) -> pl.Series:
         """Return the numbers of the lines in `rows`."""
@@ -231,13 +237,13 @@ def _numbered(raw: pl.Series, first: int) -> pl.DataFrame:
     return pl.DataFrame({"line": number, "raw": raw})
 
 
-def _newlines(data: bytes, end: int | None = None) -> int:
-    """Count LFs, those before `end` if given; faster by numpy, if that is loaded."""
+def _newlines(data: bytes, begin: int = 0, end: int | None = None) -> int:
+    """Count LFs between two offsets; faster by numpy, if that is loaded."""
     numpy = sys.modules.get("numpy")
-    size = len(data) if end is None else end
+    size = (len(data) if end is None else end) - begin
     if numpy is None or size < FEW_BYTES:
-        return data.count(b"\n", 0, size)
-    read = numpy.frombuffer(data, "uint8", size)
+        return data.count(b"\n", begin, begin + size)
+    read = numpy.frombuffer(data, "uint8", size, begin)
     return int(numpy.count_nonzero(read == ord("\n")))
 
 

@@ -27,7 +27,7 @@ from ncclforensics.parsers.logs.routine_lines import Routine
 from ncclforensics.parsers.logs.search_terms import WRAPPED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from ncclforensics.parsers.logs.call_counting import CallCounting
     from ncclforensics.parsers.logs.lines import Block
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     Places = Mapping[int, pl.Series]  # by the number of a needle
 
-HITS = {"row": pl.Int64(), "needle": pl.Int64()}
+HITS = {"place": pl.Int64(), "row": pl.Int64(), "needle": pl.Int64()}
 NONE = pl.DataFrame(schema=HITS)
 NOWHERE = NONE["row"]
 HERE = __name__.rpartition(".")[0]
@@ -47,13 +47,10 @@ FIRST_LINES = 256  # of a span; all routine messages in them are kept
 FEW = 8  # up to so many loud lines per block are searched around one by one
 NEAR_LINES = 1024  # how far back a routine message is looked for
 SAMPLES = 3  # of a block, of a kind of line that is beyond its limit, and the last
-# what tells tags apart, roughly; of each so many lines of a block are looked at
-NUMBERED = r"(?:rank|Rank|RANK)\W{0,2}(\d{1,6})"
-NEAR_TAGS = 64
 FEW_TAGS = 1024  # lines with the needle of a tag that are kept whatever they hold
-TAG_LINES = 4  # per tag and block; three prove that a rank went on
 LAST_LINES = 64  # of a block, kept beyond the limits: they show how a log ends
 HEAD_BYTES = 1 << 18  # of a log, to detect what it went through before it was pasted
+PART_BYTES = 1 << 16  # of them, from which a longer log is judged
 HEADS = 16  # that are remembered: a pasted log is judged, read, and asked for its end
 
 
@@ -122,11 +119,9 @@ class Scan:
     def done(self) -> Kept:
         """Finish the span and return what is kept of it."""
         self._keep_before(self.kept.count + 1)
-        parts = [
-            *self._before,
-            _table(self._of_steps),
-            _table(self._of_tags).filter(self.search.is_tag),
-        ]
+        parts = [*self._before, _table(self._of_steps)]
+        if self._of_tags:  # looking for tags among nothing takes as long
+            parts.append(_table(self._of_tags).filter(self.search.is_tag))
         parts += [] if self._beyond is None else [self._beyond]
         if self._counting and (counted := self._counting.done()) is not None:
             calls, unread = counted
@@ -143,7 +138,8 @@ class Scan:
     def _hits(self, block: Block, present: Sequence[int]) -> pl.DataFrame:
         """Return the lines to keep as HITS, ordered by `row`.
 
-        `row` is that of a line in the block, `needle` the number of what it holds.
+        `row` is that of a line in the block, `needle` the number of what it holds at
+        the offset `place`.
         Raises InPiecesError if lines were split.
         """
         room = {n: max(self.search.most[n] - self._seen[n], 0) for n in present}
@@ -164,16 +160,14 @@ class Scan:
             self._beyond = block.pick(block.rows_of(ends).unique().tail(LAST_LINES))
         if not held:
             return NONE
-        rows = {n: block.rows_of(places) for n, places in held.items()}
-        self._refuse_pieces(block, rows)
-        goes = self._left_out(block, held, rows)
-        parts = [NONE]
-        for number, row in rows.items():
-            if number < self.search.marks:
-                some = row if self.search.loud[number] else _without(row, goes)
-                needle = pl.lit(number, pl.Int64).alias("needle")
-                parts.append(some.alias("row").to_frame().with_columns(needle))
-        hits = pl.concat(parts).sort("row", maintain_order=True)
+        hits = _placed(block, held)
+        self._refuse_pieces(block, hits)
+        goes = self._left_out(block, hits)
+        told = hits["needle"] < self.search.marks
+        if goes.len():
+            quiet = ~self.search.loud.gather(hits["needle"])
+            told &= ~(quiet & _among(hits["row"], goes))
+        hits = hits.filter(told).sort("row", maintain_order=True)
         return self._tags_apart(block, hits)
 
     def _beyond_limit(
@@ -208,63 +202,51 @@ class Scan:
         some = {data.find(needle, at) for at in range(start, len(data), step)}
         some = {*some, data.rfind(needle, start)} - {-1}
         mine = self._of_tags if number in self.search.tags else self._of_steps
-        mine.update(map(block.line_at, some))
+        mine.update(block.lines_at(sorted(some)))
         return len(some)
 
-    def _refuse_pieces(self, block: Block, rows: Places) -> None:
+    def _refuse_pieces(self, block: Block, hits: pl.DataFrame) -> None:
         """Raise InPiecesError if lines were split."""
-        marked = [row for n, row in rows.items() if n >= self.search.marks]
-        if marked:
-            lines = block.pick(pl.concat(marked).unique().sort())
+        marked = hits["row"].filter(hits["needle"] >= self.search.marks)
+        if marked.len():
+            lines = block.pick(marked.unique().sort())
             if broken_lines.pieces(lines["raw"]).any():
                 raise InPiecesError
 
-    def _left_out(self, block: Block, places: Places, rows: Places) -> pl.Series:
+    def _left_out(self, block: Block, hits: pl.DataFrame) -> pl.Series:
         """Return the rows that are left out of those which are counted or thinned."""
+        held = self.search.thinned | self.search.counted
+        held = held.intersection(hits["needle"].unique())
         parts = [NOWHERE]
-        of_steps = [n for n in rows if n in self.search.thinned]
-        if of_steps:
+        if of_steps := held & self.search.thinned:
             if self._thinning is None:
                 self._thinning = import_module(f"{HERE}.thinning").Thinning()
-            at, row = (pl.concat([of[n] for n in of_steps]) for of in (places, rows))
-            if len(of_steps) > 1:
-                order = at.arg_sort()
-                at, row = at.gather(order), row.gather(order)
-            parts.append(self._thinning.left_out(block, at, row))
-        of_calls = [n for n in rows if n in self.search.counted]
-        if of_calls:
+            some = _of(hits, of_steps).sort("place")
+            parts.append(self._thinning.left_out(block, some["place"], some["row"]))
+        for n in held & self.search.counted:
             if self._counting is None:
                 self._counting = import_module(f"{HERE}.call_counting").CallCounting()
-            calls = self._counting
-            parts += (calls.left_out(block, places[n], rows[n]) for n in of_calls)
+            some = _of(hits, {n})
+            parts.append(self._counting.left_out(block, some["place"], some["row"]))
         goes = pl.concat(parts)
-        held = (*of_steps, *of_calls)
         for n in held:
             less = goes.len()
             if len(held) > 1:
-                less = rows[n].len() - _without(rows[n], goes).len()
+                less = int(_among(_of(hits, {n})["row"], goes).sum())
             self.kept.left_out += Counter({self.search.needles[n].decode(): less})
         return goes
 
     def _tags_apart(self, block: Block, hits: pl.DataFrame) -> pl.DataFrame:
-        """Keep, of lines that hold nothing but a tag, a few of each tag.
+        """Leave out, of a needle of a tag, all but a few lines of each tag.
 
-        Those are the first ones of a block, and the last one: a rank that goes on after
-        an exception prints several. Of a needle's first FEW_TAGS lines all are kept.
+        Of its first FEW_TAGS lines all are kept.
         """
-        many = [n for n in self.search.tags if self._seen[n] > FEW_TAGS]
-        is_tag = hits["needle"].is_in(many)
-        if not is_tag.any():
+        many = {n for n in self.search.tags if self._seen[n] > FEW_TAGS}
+        tags = _of(hits, many)
+        if tags.is_empty():
             return hits
-        rows = hits["row"].filter(is_tag).unique().sort()
-        place, count = pl.int_range(pl.len()).over("tag"), pl.len().over("tag")
-        told = block.pick(rows).with_columns(
-            pl.col("raw").str.extract(NUMBERED).alias("tag"), row=rows
-        )
-        near = (place < NEAR_TAGS) | (place >= count - NEAR_TAGS)
-        told = told.drop_nulls().filter(near).filter(self.search.is_tag)
-        told = told.with_columns(self.search.tag.alias("tag"))
-        few = told.filter((place < TAG_LINES) | (place == count - 1))["row"]
+        few = import_module(f"{HERE}.tag_lines").few(block, tags, self.search)
+        is_tag = pl.col("needle").is_in([*many])
         return hits.filter(~is_tag | pl.col("row").is_in(few.implode()))
 
     def _keep(self, here: Routine, hits: pl.DataFrame) -> None:
@@ -322,12 +304,22 @@ class Scan:
             self._before.append(block.pick(pl.Series(found, dtype=pl.Int64)))
 
 
-def _without(rows: pl.Series, others: pl.Series) -> pl.Series:
-    if others.is_empty():
-        return rows
+def _placed(block: Block, held: Places) -> pl.DataFrame:
+    """Return HITS for the places of each needle."""
+    many = pl.DataFrame({"needle": [*held], "many": [*map(len, held.values())]})
+    needle = many.select(pl.col("needle").repeat_by("many").explode()).to_series()
+    place = pl.concat(held.values()).alias("place")
+    row = block.rows_of(place).alias("row")
+    return pl.DataFrame([place, row, needle], schema=HITS)
+
+
+def _of(hits: pl.DataFrame, needles: Collection[int]) -> pl.DataFrame:
+    return hits.filter(pl.col("needle").is_in([*needles]))
+
+
+def _among(rows: pl.Series, others: pl.Series) -> pl.Series:
     numpy = import_module("numpy")  # as those that leave rows out have done
-    goes = numpy.isin(rows.to_numpy(), others.to_numpy(), kind="table")
-    return rows.filter(pl.Series(~goes))
+    return pl.Series(numpy.isin(rows.to_numpy(), others.to_numpy(), kind="table"))
 
 
 def _table(lines: Mapping[int, str]) -> pl.DataFrame:
@@ -353,7 +345,8 @@ def head(stream: BinaryIO) -> bytes:
 def paste(head: bytes) -> pastes.Plan:
     """Return what is to be undone in a log, judged by its head."""
     whole = len(head) < HEAD_BYTES
-    lines = head if whole else head[: head.rfind(b"\n") + 1]
+    cut = head.rfind(b"\n", 0, PART_BYTES) + 1 or head.rfind(b"\n") + 1
+    lines = head if whole else head[:cut]
     return pastes.planned(decoded(lines, 1).lines, whole) if lines else ()
 
 

@@ -20,6 +20,7 @@ from ncclforensics.parsers.logs import (
     scan,
     search_terms,
     small_logs,
+    tag_lines,
 )
 from ncclforensics.parsers.logs.lines import blocks, decoded
 from ncclforensics.sources import Source
@@ -259,7 +260,7 @@ def test_of_tags_in_line_after_line_a_few_of_each_rank_are_read(log, monkeypatch
     found = log_reader.read(log("".join(lines_).encode()))
     tagged = found.message("python.tagged")
     assert tagged["rank"].value_counts().sort("rank").rows() == [
-        *((rank, scan.TAG_LINES + 1) for rank in range(3)),
+        *((rank, tag_lines.TAG_LINES + 1) for rank in range(3)),
         (7, 1),
     ]
     assert {2997, 2998, 2999} < {line - 1 for line in tagged["line"]}
