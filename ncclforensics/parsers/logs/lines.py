@@ -10,21 +10,26 @@ from __future__ import annotations
 
 import codecs
 import io
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
+import numpy as np
 import polars as pl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.int64]
 
 FILE = 1 << 40  # lines of several files are numbered FILE * file index + line
 # codes of a terminal, and its echo of a key: `^C`
 ANSI = r"^\^[CZ\\]|\x00|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))"
 BLOCK_BYTES = 1 << 20
 LONGEST_BYTES = 16 << 20
-FEW_BYTES = 1 << 16
+FEW_BYTES = 1 << 16  # that are handled faster without numpy or polars
+LF = ord("\n")
 DENSE = 8  # picking one line of so many costs as much as splitting all
 TAIL_BYTES = 1 << 17  # of a block's end, where `last` looks for the last lines first
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -50,7 +55,7 @@ class Block:
     pieces: int | None = None
     whole: bool = True
     _lines: pl.DataFrame | None = None
-    _ends: pl.Series | None = None
+    _ends: Numbers | None = None
 
     @property
     def lines(self) -> pl.DataFrame:
@@ -63,22 +68,13 @@ class Block:
         return self._lines
 
     @property
-    def ends(self) -> pl.Series:
+    def ends(self) -> Numbers:
         """Where in `data` each line ends: the offset of its LF, Int64."""
         if self._ends is None:
-            self._ends = self._ended()
+            ends = np.flatnonzero(np.frombuffer(self.data, np.uint8) == LF)
+            is_whole = self.data.endswith(b"\n")
+            self._ends = ends if is_whole else np.append(ends, len(self.data))
         return self._ends
-
-    def _ended(self) -> pl.Series:
-        numpy = sys.modules.get("numpy")
-        if numpy is None or self._lines is not None or len(self.data) < FEW_BYTES:
-            sizes = self.lines["raw"].str.len_bytes().cast(pl.Int64)
-            return (sizes + 1).cum_sum() - 1
-        is_end = numpy.frombuffer(self.data, "uint8") == ord("\n")
-        ends = pl.Series(numpy.flatnonzero(is_end), dtype=pl.Int64)
-        if not self.data.endswith(b"\n"):
-            ends.append(pl.Series([len(self.data)], dtype=pl.Int64))
-        return ends
 
     def rows(self, start: int, end: int) -> pl.DataFrame:
         """Return the lines from row `start` to before row `end`, 0-based."""
@@ -88,34 +84,31 @@ class Block:
         raw = _lines(self.data[self.begin(start) : self.begin(end)])
         return _numbered(raw, self.first + start)
 
-    def pick(self, rows: pl.Series) -> pl.DataFrame:
+    def pick(self, rows: Numbers) -> pl.DataFrame:
         """Copy the lines in `rows`, distinct and sorted: few bytes of a large block."""
-        if self._lines is not None or rows.len() * DENSE > self.count:
-            picked = self.lines[rows]
+        if self._lines is not None or rows.size * DENSE > self.count:
+            picked = self.lines[pl.Series(rows)]
             return picked.with_columns(pl.concat_str("raw", pl.lit("")).alias("raw"))
         # neighbours are copied together
-        is_first = rows.diff().ne(1).fill_null(True)
-        above = (rows.filter(is_first) - 1).clip(lower_bound=0)
-        begins = (self.ends.gather(above) + 1).to_list()
-        is_last = is_first.shift(-1, fill_value=True)
-        ends = (self.ends.gather(rows.filter(is_last)) + 1).to_list()
-        if rows.len() and rows[0] == 0:
-            begins[0] = 0
+        first = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+        last = np.append(first[1:], rows.size)[: first.size] - 1
+        begins = np.append(0, self.ends + 1)[rows[first]].tolist()
+        ends = (self.ends[rows[last]] + 1).tolist()
         runs = zip(begins, ends, strict=True)
         raw = _lines(b"".join(self.data[begin:end] for begin, end in runs))
-        return pl.DataFrame({"line": rows + self.first, "raw": raw})
+        return pl.DataFrame([pl.Series("line", rows + self.first), raw])
 
     def begin(self, row: int) -> int:
         """Return where in `data` a row begins, or where the last one ends."""
         return int(self.ends[row - 1]) + 1 if row else 0
 
-    def rows_of(self, places: pl.Series) -> pl.Series:
+    def rows_of(self, places: Numbers) -> Numbers:
         """Return the row, Int64, that holds the byte at each offset in `data`."""
-        return self.ends.search_sorted(places).cast(pl.Int64)
+        return self.ends.searchsorted(places)
 
     def row_of(self, place: int) -> int:
         """Return the row that holds the byte at an offset in `data`."""
-        return int(self.ends.search_sorted(place))
+        return int(self.ends.searchsorted(place))
 
     def lines_at(self, places: Sequence[int]) -> Iterator[tuple[int, str]]:
         """Yield number and text of the line that holds the byte at each offset.
@@ -123,8 +116,8 @@ class Block:
         The offsets ascend, so that all LFs are counted at most once.
         """
         if self._lines is not None:
-            rows = pl.Series([self.row_of(at) for at in places], dtype=pl.Int64)
-            yield from self.pick(rows.unique().sort()).iter_rows()
+            rows = np.unique(self.rows_of(np.array(places, np.int64)))
+            yield from self.pick(rows).iter_rows()
             return
         row = counted = 0
         for at in places:
@@ -133,10 +126,12 @@ class Block:
             raw = self.data[start : end if end >= 0 else None]
             yield self.first + row, raw.decode().rstrip("\r")
 
-    def numbers(self, rows: pl.Series) -> pl.Series:
-        """Return the numbers of the lines in `rows`."""
+    def numbers(self, rows: Numbers) -> pl.Series:
+        """Return the numbers of the lines in `rows`, Int64."""
         known = self._lines
-        return rows + self.first if known is None else known["line"].gather(rows)
+        if known is None:
+            return pl.Series("line", rows + self.first)
+        return known["line"].gather(pl.Series(rows))
 
     def last(self, count: int) -> pl.DataFrame:
         """Return the last `count` lines; splits only the block's end if possible."""
@@ -238,13 +233,12 @@ def _numbered(raw: pl.Series, first: int) -> pl.DataFrame:
 
 
 def _newlines(data: bytes, begin: int = 0, end: int | None = None) -> int:
-    """Count LFs between two offsets; faster by numpy, if that is loaded."""
-    numpy = sys.modules.get("numpy")
+    """Count LFs between two offsets."""
     size = (len(data) if end is None else end) - begin
-    if numpy is None or size < FEW_BYTES:
+    if size < FEW_BYTES:
         return data.count(b"\n", begin, begin + size)
-    read = numpy.frombuffer(data, "uint8", size, begin)
-    return int(numpy.count_nonzero(read == ord("\n")))
+    read = np.frombuffer(data, np.uint8, size, begin)
+    return int(np.count_nonzero(read == LF))
 
 
 def _lines(data: bytes) -> pl.Series:

@@ -16,6 +16,7 @@ from ncclforensics.parsers.logs.ended_texts import UNKNOWN, place_among
 
 if TYPE_CHECKING:
     from ncclforensics.parsers.logs.ended_texts import Numbers
+    from ncclforensics.parsers.logs.hits import Hits
     from ncclforensics.parsers.logs.lines import Block
     from ncclforensics.parsers.logs.search_terms import Search
 
@@ -26,24 +27,22 @@ NEAR_TAGS = 64
 TAG_LINES = 4  # per tag and block; three prove that a rank went on
 
 
-def few(block: Block, hits: pl.DataFrame, search: Search) -> pl.Series:
+def few(block: Block, hits: Hits, search: Search) -> Numbers:
     """Return the rows to keep, Int64, of lines that hold a needle of a tag.
 
     Those are the first ones of a tag in the block, and the last one: a rank that goes
-    on after an exception prints several. `hits` are `place row needle` of the needles.
+    on after an exception prints several. `hits` are those of the needles.
     """
-    needle = hits["needle"].to_numpy()
-    sizes = np.array([len(text) for text in search.needles])
-    is_rank = np.array([b"rank" in text.lower() for text in search.needles])
-    told = _numbers(block.data, hits["place"].to_numpy() + sizes[needle])
-    told[~is_rank[needle]] = UNKNOWN
-    rows, numbers = _first_of_each(hits["row"].to_numpy(), told, block)
+    told = _numbers(block.data, hits.place + search.sizes[hits.needle])
+    told[~search.of_rank[hits.needle]] = UNKNOWN
+    rows, numbers = _first_of_each(hits.row, told, block)
     place, back = place_among(numbers), place_among(numbers[::-1])[::-1]
-    near = pl.Series(rows[(place < NEAR_TAGS) | (back < NEAR_TAGS)], dtype=pl.Int64)
-    lines = block.pick(near).with_columns(near.alias("row")).filter(search.is_tag)
+    near = rows[(place < NEAR_TAGS) | (back < NEAR_TAGS)]
+    lines = block.pick(near).with_columns(pl.Series("row", near))
+    lines = lines.filter(search.is_tag)
     at, many = pl.int_range(pl.len()).over("tag"), pl.len().over("tag")
     lines = lines.with_columns(search.tag.alias("tag"))
-    return lines.filter((at < TAG_LINES) | (at == many - 1))["row"]
+    return lines.filter((at < TAG_LINES) | (at == many - 1))["row"].to_numpy()
 
 
 def _numbers(data: bytes, begins: Numbers) -> Numbers:
@@ -77,7 +76,7 @@ def _first_of_each(
     numbers = told[known][first]
     if not others.size:
         return with_one, numbers
-    raw = block.pick(pl.Series(others, dtype=pl.Int64))["raw"]
+    raw = block.pick(others)["raw"]
     found = raw.str.extract(NUMBERED).cast(pl.Int64).fill_null(UNKNOWN).to_numpy()
     both = np.concatenate([with_one, others[found != UNKNOWN]])
     order = np.argsort(both)

@@ -54,13 +54,13 @@ class Thinning:
     _untold: int = 0
     _texts: EndedTexts = field(default_factory=EndedTexts)
 
-    def left_out(self, block: Block, at: pl.Series, row: pl.Series) -> pl.Series:
+    def left_out(self, block: Block, at: Numbers, row: Numbers) -> Numbers:
         """Take the next lines, whose needles begin `at`, in `row`; return unread rows.
 
         Rows are ascending, and may repeat.
         """
-        rows, first = np.unique(row.to_numpy(), return_index=True)
-        places = at.to_numpy()[first]
+        rows, first = np.unique(row, return_index=True)
+        places = at[first]
         of_rank = self._texts.numbers(block.data, places)
         known = np.flatnonzero(of_rank != UNKNOWN)
         if known.size and self._tells_step(block, int(rows[known[-1]])):
@@ -73,17 +73,17 @@ class Thinning:
         told = of_rank != UNKNOWN
         if told.any():
             chosen[told] = self._of_ranks(of_rank[told])
-        return pl.Series(rows[~chosen], dtype=pl.Int64)
+        return rows[~chosen]
 
     def _tells_step(self, block: Block, row: int) -> bool:
-        line = block.pick(pl.Series([row], dtype=pl.Int64))["raw"]
+        line = block.pick(np.array([row], np.int64))["raw"]
         return any(line.str.contains(pattern).any() for pattern in STEPS)
 
     def _parsed(
         self, block: Block, places: Numbers, rows: Numbers, some: Flags
     ) -> tuple[Flags, Numbers]:
         """Return which lines are read, and the rank of those that tell no step."""
-        raw = block.pick(pl.Series(rows[some], dtype=pl.Int64))["raw"]
+        raw = block.pick(rows[some])["raw"]
         step = pl.coalesce(raw.str.extract(pattern) for pattern in STEPS)
         steps = pl.select(step.cast(pl.UInt64)).to_series()
         is_step = steps.is_not_null().to_numpy()
