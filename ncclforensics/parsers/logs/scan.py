@@ -117,7 +117,7 @@ class Scan:
         self._keep_before(self.kept.count + 1)
         parts = [*self._before, _table(self._of_steps)]
         if self._of_tags:  # looking for tags among nothing takes as long
-            parts.append(_table(self._of_tags).filter(self.search.is_tag))
+            parts.append(_table(self._of_tags).filter(self.search.tag != ""))
         parts += [] if self._beyond is None else [self._beyond]
         if (counted := self._counting.done()) is not None:
             calls, unread = counted

@@ -48,10 +48,11 @@ class Search:
     from index `marks` on, and those of routine messages; `routine` are the numbers of
     these. Per needle, `reach` is how many lines, from its own on, may belong to its
     message; `loud` whether its message may be non-neutral; `sizes` its bytes; `of_rank`
-    whether a rank's number may follow; `most` how many lines with it are kept per span. Beyond that a `sampled` one leaves a sample. Most lines with a
-    `vague` needle hold no message, so dropping them leaves no note. `thinned` are those
-    of OF_RANKS, `counted` those of CALLS. `tags` are needles of nothing but tags;
-    `is_tag` and `tag` say whether a line holds one, and which.
+    whether a rank's number may follow; `most` how many lines with it are kept per span.
+    Beyond that a `sampled` one leaves a sample. Most lines with a `vague` needle hold
+    no message, so dropping them leaves no note. `thinned` are those of OF_RANKS,
+    `counted` those of CALLS. `tags` are needles of nothing but tags; `tag` says which
+    one a line holds, "" if none.
     """
 
     messages: Sequence[Message]
@@ -69,7 +70,6 @@ class Search:
     thinned: frozenset[int]
     counted: frozenset[int]
     tags: frozenset[int]
-    is_tag: pl.Expr
     tag: pl.Expr
 
 
@@ -121,5 +121,5 @@ def search() -> Search:
         numbers(of_ranks),
         numbers(calls),
         numbers(only_tags),
-        *grammar.tag(pl.col("raw").str.replace_all(ANSI, ""), tags),
+        grammar.tag(pl.col("raw").str.replace_all(ANSI, ""), tags),
     )

@@ -38,11 +38,12 @@ def few(block: Block, hits: Hits, search: Search) -> Numbers:
     rows, numbers = _first_of_each(hits.row, told, block)
     place, back = place_among(numbers), place_among(numbers[::-1])[::-1]
     near = rows[(place < NEAR_TAGS) | (back < NEAR_TAGS)]
-    lines = block.pick(near).with_columns(pl.Series("row", near))
-    lines = lines.filter(search.is_tag)
-    at, many = pl.int_range(pl.len()).over("tag"), pl.len().over("tag")
-    lines = lines.with_columns(search.tag.alias("tag"))
-    return lines.filter((at < TAG_LINES) | (at == many - 1))["row"].to_numpy()
+    tags = block.pick(near).select(search.tag.alias("tag"))["tag"]
+    told = tags != ""
+    known = np.flatnonzero(told.to_numpy())
+    tag = tags.filter(told).rank("dense").to_numpy().astype(np.int64)
+    place, back = place_among(tag), place_among(tag[::-1])[::-1]
+    return near[known[(place < TAG_LINES) | (back == 0)]]
 
 
 def _numbers(data: bytes, begins: Numbers) -> Numbers:
