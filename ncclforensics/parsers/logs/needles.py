@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import polars as pl
 
+from ncclforensics.parsers.logs.lines import equal
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
@@ -25,9 +27,7 @@ if TYPE_CHECKING:
 MANY = 8  # needles from which one pass for all is faster than a pass for each
 FEW_BYTES = 1 << 16  # of text that is searched as fast without numpy
 LONG = 16  # bytes of a needle of which a search skips most of a text
-ROOM = 2 << 20  # bytes of a text for which each thread keeps room
 SAMPLE_BYTES = 1 << 14  # that tell which byte of a needle is rare
-_of_thread = threading.local()
 
 
 class Finder(Protocol):
@@ -63,11 +63,7 @@ def in_bulk(data: bytes, needle: bytes) -> Numbers:
     text = np.frombuffer(data, np.uint8)
     often = np.bincount(text[:SAMPLE_BYTES], minlength=256)
     rare, *others = sorted(range(len(needle)), key=lambda i: often[needle[i]])
-    # memory that is not taken anew saves a third of the time
-    if not hasattr(_of_thread, "marks"):
-        _of_thread.marks = np.empty(ROOM, np.bool_)
-    is_rare = _of_thread.marks[: len(data)] if len(data) <= ROOM else None
-    at = np.flatnonzero(np.equal(text, needle[rare], out=is_rare)) - rare
+    at = np.flatnonzero(equal(text, needle[rare])) - rare
     at = at[(at >= 0) & (at <= len(data) - len(needle))]
     for other in others[:1]:
         at = at[text[at + other] == needle[other]]
