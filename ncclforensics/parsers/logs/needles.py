@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ncclforensics.parsers.logs.lines import Numbers
 
-MANY = 8  # needles from which one pass for all is faster than a pass for each
+MANY = 3  # needles from which one pass for all is faster than a pass for each
 FEW_BYTES = 1 << 16  # of text that is searched as fast without numpy
 LONG = 16  # bytes of a needle of which a search skips most of a text
 SAMPLE_BYTES = 1 << 14  # that tell which byte of a needle is rare
@@ -115,8 +115,9 @@ class _Hyperscan:
         return found
 
     def places(self, data: bytes, wanted: Collection[int]) -> Mapping[int, Numbers]:
-        often = [n for n in wanted if len(wanted) < MANY or n in self._often]
-        told = {n: in_bulk(data, self._needles[n]) for n in often}
+        rare = [n for n in wanted if n not in self._often]
+        apart = self._often.intersection(wanted) if len(rare) >= MANY else wanted
+        told = {n: in_bulk(data, self._needles[n]) for n in apart}
         if len(told) == len(wanted):
             return told
         found: defaultdict[int, list[int]] = defaultdict(list)

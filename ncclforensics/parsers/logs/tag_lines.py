@@ -73,10 +73,10 @@ def _first_of_each(
     """Return distinct rows, ascending, that have a number, and the first of each."""
     known = np.flatnonzero(told != UNKNOWN)
     with_one, first = np.unique(rows[known], return_index=True)
-    others = np.setdiff1d(rows, with_one)
     numbers = told[known][first]
-    if not others.size:
+    if known.size == len(rows):
         return with_one, numbers
+    others = np.setdiff1d(rows, with_one)
     raw = block.pick(others)["raw"]
     found = raw.str.extract(NUMBERED).cast(pl.Int64).fill_null(UNKNOWN).to_numpy()
     both = np.concatenate([with_one, others[found != UNKNOWN]])

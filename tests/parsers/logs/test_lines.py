@@ -116,3 +116,20 @@ def test_single_lines_of_a_block_are_those_of_the_whole_block(end):
         ats.append(at)
     rows = [0, 1, last // 2, last]
     assert [*decoded(data, 7).lines_at(ats)] == [whole.row(row) for row in rows]
+
+
+@pytest.mark.parametrize("size", [1, lines.ROOM])
+@pytest.mark.parametrize(
+    ("data", "raw"),
+    [
+        (b"a\rb\rc\n", ["a\rb\rc"]),
+        (b"a\rb\r\nc\r\n", ["a\rb", "c"]),
+        (b"\r\n\r\n", ["", ""]),
+        (b"caf\xc3\xa9 \r 50%\n", ["caf\u00e9 \r 50%"]),
+    ],
+)
+def test_only_a_cr_before_an_lf_ends_a_line(size, data, raw):
+    block = decoded(data * size, 1)
+    assert block.count == len(raw) * size
+    assert block.lines["raw"].head(len(raw)).to_list() == raw
+    assert block.ends.size == block.count
