@@ -105,7 +105,7 @@ class CallCounting:
             lines = block.numbers(rows).to_numpy()
             calls = _Calls(block, rows, lines, members, numbered)
             self._hold(calls.only(held))
-        return rows[held]
+        return np.compress(held, rows)
 
     def done(self) -> tuple[pl.DataFrame, pl.DataFrame] | None:
         """Return `line raw` of the last calls, and COUNTS of those left out above.

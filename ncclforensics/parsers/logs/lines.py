@@ -255,11 +255,11 @@ def equal(text: NDArray[np.uint8], byte: int) -> NDArray[np.bool_]:
 
     Memory that is not taken anew saves a third of the time.
     """
-    if text.size > ROOM:
-        return text == byte
     if not hasattr(_of_thread, "marks"):
         _of_thread.marks = np.empty(ROOM, np.bool_)
-    return np.equal(text, byte, out=_of_thread.marks[: text.size])
+    room = _of_thread.marks[: text.size] if text.size <= ROOM else None
+    marks: NDArray[np.bool_] = np.equal(text, byte, out=room)
+    return marks
 
 
 def _lines(data: bytes) -> pl.Series:

@@ -69,7 +69,8 @@ def in_bulk(data: bytes, needle: bytes) -> Numbers:
         at = at[text[at + other] == needle[other]]
     size = len(needle)
     begins: Any = np.ndarray(len(data) - size + 1, f"S{size}", data, strides=(1,))
-    return at[begins[at] == needle]
+    found: Numbers = at[begins[at] == needle]
+    return found
 
 
 def count(data: bytes, needle: bytes) -> int:

@@ -39,11 +39,12 @@ def few(block: Block, hits: Hits, search: Search) -> Numbers:
     place, back = place_among(numbers), place_among(numbers[::-1])[::-1]
     near = rows[(place < NEAR_TAGS) | (back < NEAR_TAGS)]
     tags = block.pick(near).select(search.tag.alias("tag"))["tag"]
-    told = tags != ""
-    known = np.flatnonzero(told.to_numpy())
-    tag = tags.filter(told).rank("dense").to_numpy().astype(np.int64)
+    is_tag = tags != ""
+    tag = tags.filter(is_tag).rank("dense").to_numpy().astype(np.int64)
     place, back = place_among(tag), place_among(tag[::-1])[::-1]
-    return near[known[(place < TAG_LINES) | (back == 0)]]
+    kept = np.flatnonzero(is_tag.to_numpy())[(place < TAG_LINES) | (back == 0)]
+    chosen: Numbers = near[kept]
+    return chosen
 
 
 def _numbers(data: bytes, begins: Numbers) -> Numbers:
