@@ -100,12 +100,17 @@ def _begin() -> None:
     """Set up a worker: it uses one thread, and does not outlive its parent."""
     # sets the environment, and makes polars read it again
     pl.Config.load(json.dumps({"environment": ENVIRONMENT}))
-    if keep := getattr(ctypes.CDLL(None), "mallopt", None):  # only glibc has it
-        keep(M_MMAP_THRESHOLD, KEPT_BYTES)
-        keep(M_TRIM_THRESHOLD, KEPT_BYTES)
+    keep_memory()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     expendable()
     gc.freeze()
+
+
+def keep_memory() -> None:
+    """Let this process keep what it frees: it soon needs as much again."""
+    if keep := getattr(ctypes.CDLL(None), "mallopt", None):  # only glibc has it
+        keep(M_MMAP_THRESHOLD, KEPT_BYTES)
+        keep(M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
 def _end_with_parent() -> None:

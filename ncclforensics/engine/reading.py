@@ -34,6 +34,7 @@ PARTS = 16
 # logs are read in parallel by threads, so their batches are larger
 MOST_LOG_BYTES = 512 * 1024**2
 HERE_LOG_BYTES = 1024**3
+MUCH_LOG_BYTES = 32 * 1024**2  # of which each block takes the memory of the last one
 
 
 def read(
@@ -59,6 +60,8 @@ def read(
         if executor is None:
             executor = stack.enter_context(pool.processes(_worker_count(sources)))
         here = isinstance(executor, pool.Here)
+        if here and sum(s.bytes for s in sources if s.kind == "log") > MUCH_LOG_BYTES:
+            pool.keep_memory()
         batches = [
             batch
             for is_log, run in groupby(sources, lambda source: source.kind == "log")

@@ -63,7 +63,7 @@ class _Calls:
 
     def raw(self) -> pl.DataFrame:
         """Return `line raw`, copied from the block."""
-        raw = self.block.pick(pl.Series(self.rows, dtype=pl.Int64))["raw"]
+        raw = self.block.pick(self.rows)["raw"]
         return pl.DataFrame({"line": self.lines, "raw": raw})
 
     def copied(self) -> _Calls:
@@ -87,13 +87,13 @@ class CallCounting:
     _copied: list[_Calls] = field(default_factory=list)
     _held: deque[_Calls] = field(default_factory=deque)
 
-    def left_out(self, block: Block, at: pl.Series, row: pl.Series) -> pl.Series:
+    def left_out(self, block: Block, at: Numbers, row: Numbers) -> Numbers:
         """Take the COLL lines of the next block; return the rows not read at once.
 
         Their needle begins `at`, in `row`. Read at once are the first of each member,
         and lines that do not tell their member. The others are held.
         """
-        ends, rows = at.to_numpy(), row.to_numpy()
+        ends, rows = at, row
         is_first = np.diff(rows, prepend=-1) > 0
         if not is_first.all():
             ends, rows = ends[is_first], rows[is_first]
@@ -102,10 +102,10 @@ class CallCounting:
         place = self._seen(members)
         held = (members != UNKNOWN) & (place >= search_terms.FIRST_CALLS)
         if held.any():
-            lines = block.numbers(pl.Series(rows)).to_numpy()
+            lines = block.numbers(rows).to_numpy()
             calls = _Calls(block, rows, lines, members, numbered)
             self._hold(calls.only(held))
-        return pl.Series(rows[held], dtype=pl.Int64)
+        return np.compress(held, rows)
 
     def done(self) -> tuple[pl.DataFrame, pl.DataFrame] | None:
         """Return `line raw` of the last calls, and COUNTS of those left out above.
@@ -142,9 +142,9 @@ class CallCounting:
 
         `ends` are where the names of calls end.
         """
-        after = in_bulk(block.data, AFTER_COMM).to_numpy()
+        after = in_bulk(block.data, AFTER_COMM)
         next_ = np.searchsorted(after, ends)
-        line_ends = block.ends.gather(rows).to_numpy()
+        line_ends = block.ends[rows]
         tail_ends = np.append(after, 0)[next_]
         tail_ends = np.where(tail_ends < line_ends, tail_ends, 0)
         found = np.full((2, len(ends)), UNKNOWN, np.int64)
@@ -167,7 +167,7 @@ class CallCounting:
     def _parsed(self, block: Block, rows: Numbers) -> tuple[Numbers, Numbers]:
         """Return what heads and tails of some rows stand for, and learn them."""
         raw = pl.col("raw")
-        lines = block.pick(pl.Series(rows, dtype=pl.Int64)).select(
+        lines = block.pick(rows).select(
             raw.str.extract(PROCESS).alias("process"),
             raw.str.extract(COMM).alias("comm"),
             raw.str.extract(OP).is_in(NCCL_P2P).not_().alias("numbered"),

@@ -129,22 +129,18 @@ def anywhere() -> tuple[Message, ...]:
     )
 
 
-def tag(text: pl.Expr, messages: Iterable[Message]) -> tuple[pl.Expr, pl.Expr]:
-    """Return two expressions on `text`: whether it holds a tag, and which one.
+def tag(text: pl.Expr, messages: Iterable[Message]) -> pl.Expr:
+    """Return which tag `text` holds: its captures as one string, "" if it holds none.
 
-    `messages` are the tags; one may stand behind a prefix. The second expression tells
-    their captures as one string, and takes many times as long as the first.
+    `messages` are the tags, each with a capture that is never null; one may stand
+    behind a prefix.
     """
     told: list[pl.Expr] = []
-    held: list[pl.Expr] = []
     for message in messages:
         pattern = ascii_only(_START.sub(lambda _: BEHIND, message.pattern))
         groups = text.str.extract_groups(pattern).struct
         told += (groups.field(name) for name in message.columns)
-        held.append(text.str.contains(pattern))
-    return pl.any_horizontal(held), pl.concat_str(
-        told, separator="|", ignore_nulls=True
-    )
+    return pl.concat_str(told, separator="|", ignore_nulls=True)
 
 
 def load_file(file: Path) -> tuple[Message, ...]:

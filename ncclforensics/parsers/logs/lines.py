@@ -10,21 +10,29 @@ from __future__ import annotations
 
 import codecs
 import io
-import sys
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
+import numpy as np
 import polars as pl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.int64]
 
 FILE = 1 << 40  # lines of several files are numbered FILE * file index + line
 # codes of a terminal, and its echo of a key: `^C`
 ANSI = r"^\^[CZ\\]|\x00|\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))"
 BLOCK_BYTES = 1 << 20
 LONGEST_BYTES = 16 << 20
-FEW_BYTES = 1 << 16
+FEW_BYTES = 1 << 16  # that are handled faster without numpy or polars
+LF, CR = b"\n\r"
+ROOM = 2 << 20  # bytes of a text for which each thread keeps room
+_of_thread = threading.local()
 DENSE = 8  # picking one line of so many costs as much as splitting all
 TAIL_BYTES = 1 << 17  # of a block's end, where `last` looks for the last lines first
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -50,7 +58,7 @@ class Block:
     pieces: int | None = None
     whole: bool = True
     _lines: pl.DataFrame | None = None
-    _ends: pl.Series | None = None
+    _ends: Numbers | None = None
 
     @property
     def lines(self) -> pl.DataFrame:
@@ -63,22 +71,13 @@ class Block:
         return self._lines
 
     @property
-    def ends(self) -> pl.Series:
+    def ends(self) -> Numbers:
         """Where in `data` each line ends: the offset of its LF, Int64."""
         if self._ends is None:
-            self._ends = self._ended()
+            ends = np.flatnonzero(equal(np.frombuffer(self.data, np.uint8), LF))
+            is_whole = self.data.endswith(b"\n")
+            self._ends = ends if is_whole else np.append(ends, len(self.data))
         return self._ends
-
-    def _ended(self) -> pl.Series:
-        numpy = sys.modules.get("numpy")
-        if numpy is None or self._lines is not None or len(self.data) < FEW_BYTES:
-            sizes = self.lines["raw"].str.len_bytes().cast(pl.Int64)
-            return (sizes + 1).cum_sum() - 1
-        is_end = numpy.frombuffer(self.data, "uint8") == ord("\n")
-        ends = pl.Series(numpy.flatnonzero(is_end), dtype=pl.Int64)
-        if not self.data.endswith(b"\n"):
-            ends.append(pl.Series([len(self.data)], dtype=pl.Int64))
-        return ends
 
     def rows(self, start: int, end: int) -> pl.DataFrame:
         """Return the lines from row `start` to before row `end`, 0-based."""
@@ -88,49 +87,54 @@ class Block:
         raw = _lines(self.data[self.begin(start) : self.begin(end)])
         return _numbered(raw, self.first + start)
 
-    def pick(self, rows: pl.Series) -> pl.DataFrame:
+    def pick(self, rows: Numbers) -> pl.DataFrame:
         """Copy the lines in `rows`, distinct and sorted: few bytes of a large block."""
-        if self._lines is not None or rows.len() * DENSE > self.count:
-            picked = self.lines[rows]
+        if self._lines is not None or rows.size * DENSE > self.count:
+            picked = self.lines[pl.Series(rows)]
             return picked.with_columns(pl.concat_str("raw", pl.lit("")).alias("raw"))
         # neighbours are copied together
-        is_first = rows.diff().ne(1).fill_null(True)
-        above = (rows.filter(is_first) - 1).clip(lower_bound=0)
-        begins = (self.ends.gather(above) + 1).to_list()
-        is_last = is_first.shift(-1, fill_value=True)
-        ends = (self.ends.gather(rows.filter(is_last)) + 1).to_list()
-        if rows.len() and rows[0] == 0:
-            begins[0] = 0
+        first = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+        last = np.append(first[1:], rows.size)[: first.size] - 1
+        begins = np.append(0, self.ends + 1)[rows[first]].tolist()
+        ends = (self.ends[rows[last]] + 1).tolist()
         runs = zip(begins, ends, strict=True)
         raw = _lines(b"".join(self.data[begin:end] for begin, end in runs))
-        return pl.DataFrame({"line": rows + self.first, "raw": raw})
+        return pl.DataFrame([pl.Series("line", rows + self.first), raw])
 
     def begin(self, row: int) -> int:
         """Return where in `data` a row begins, or where the last one ends."""
         return int(self.ends[row - 1]) + 1 if row else 0
 
-    def rows_of(self, places: pl.Series) -> pl.Series:
+    def rows_of(self, places: Numbers) -> Numbers:
         """Return the row, Int64, that holds the byte at each offset in `data`."""
-        return self.ends.search_sorted(places).cast(pl.Int64)
+        return self.ends.searchsorted(places)
 
     def row_of(self, place: int) -> int:
         """Return the row that holds the byte at an offset in `data`."""
-        return int(self.ends.search_sorted(place))
+        return int(self.ends.searchsorted(place))
 
-    def line_at(self, at: int) -> tuple[int, str]:
-        """Return number and text of the line that holds the byte at an offset."""
-        if self._lines is not None or self._ends is not None:
-            row = pl.Series([self.row_of(at)], dtype=pl.Int64)
-            line, raw = self.pick(row).row(0)
-            return int(line), str(raw)
-        start, end = self.data.rfind(b"\n", 0, at) + 1, self.data.find(b"\n", at)
-        raw = self.data[start : end if end >= 0 else None]
-        return self.first + _newlines(self.data, start), raw.decode().rstrip("\r")
+    def lines_at(self, places: Sequence[int]) -> Iterator[tuple[int, str]]:
+        """Yield number and text of the line that holds the byte at each offset.
 
-    def numbers(self, rows: pl.Series) -> pl.Series:
-        """Return the numbers of the lines in `rows`."""
+        The offsets ascend, so that all LFs are counted at most once.
+        """
+        if self._lines is not None:
+            rows = np.unique(self.rows_of(np.array(places, np.int64)))
+            yield from self.pick(rows).iter_rows()
+            return
+        row = counted = 0
+        for at in places:
+            start, end = self.data.rfind(b"\n", 0, at) + 1, self.data.find(b"\n", at)
+            row, counted = row + _newlines(self.data, counted, start), start
+            raw = self.data[start : end if end >= 0 else None]
+            yield self.first + row, raw.decode().rstrip("\r")
+
+    def numbers(self, rows: Numbers) -> pl.Series:
+        """Return the numbers of the lines in `rows`, Int64."""
         known = self._lines
-        return rows + self.first if known is None else known["line"].gather(rows)
+        if known is None:
+            return pl.Series("line", rows + self.first)
+        return known["line"].gather(pl.Series(rows))
 
     def last(self, count: int) -> pl.DataFrame:
         """Return the last `count` lines; splits only the block's end if possible."""
@@ -211,17 +215,18 @@ def decoded(data: bytes, line: int, offset: int = 0, ends: bool = True) -> Block
     """Split bytes into lines, the first with number `line`; `ends` as in `_pieces`."""
     whole = data.endswith((b"\n", b"\r"))
     pieces = None if ends else line
-    if b"\r" in data:
+    if b"\r" in data and _has_crlf(data):
         data = data.replace(b"\r\n", b"\n")
     bad, first_bad, lines = 0, None, None
-    try:
-        data.decode()
-    except ValueError:
-        data = data.decode("utf-8", errors="replace").encode()
-        raw = _lines(data)
-        damaged = raw.str.contains("\ufffd", literal=True)
-        bad, first_bad = int(damaged.sum()), line + (damaged.arg_max() or 0)
-        lines = _numbered(raw, line)
+    if not data.isascii():  # most are, and nothing is copied to tell
+        try:
+            data.decode()
+        except ValueError:
+            data = data.decode("utf-8", errors="replace").encode()
+            raw = _lines(data)
+            damaged = raw.str.contains("\ufffd", literal=True)
+            bad, first_bad = int(damaged.sum()), line + (damaged.arg_max() or 0)
+            lines = _numbered(raw, line)
     count = _newlines(data) + (not data.endswith(b"\n"))
     return Block(data, line, count, offset, bad, first_bad, pieces, whole, lines)
 
@@ -231,14 +236,30 @@ def _numbered(raw: pl.Series, first: int) -> pl.DataFrame:
     return pl.DataFrame({"line": number, "raw": raw})
 
 
-def _newlines(data: bytes, end: int | None = None) -> int:
-    """Count LFs, those before `end` if given; faster by numpy, if that is loaded."""
-    numpy = sys.modules.get("numpy")
-    size = len(data) if end is None else end
-    if numpy is None or size < FEW_BYTES:
-        return data.count(b"\n", 0, size)
-    read = numpy.frombuffer(data, "uint8", size)
-    return int(numpy.count_nonzero(read == ord("\n")))
+def _newlines(data: bytes, begin: int = 0, end: int | None = None) -> int:
+    """Count LFs between two offsets."""
+    size = (len(data) if end is None else end) - begin
+    if size < FEW_BYTES:
+        return data.count(b"\n", begin, begin + size)
+    return int(np.count_nonzero(equal(np.frombuffer(data, np.uint8, size, begin), LF)))
+
+
+def _has_crlf(data: bytes) -> bool:
+    """Whether any CR stands before an LF, where progress bars may redraw at CRs."""
+    text = np.frombuffer(data, np.uint8)
+    return bool((text[1:][equal(text[:-1], CR)] == LF).any())
+
+
+def equal(text: NDArray[np.uint8], byte: int) -> NDArray[np.bool_]:
+    """Return where a byte stands; the array is overwritten by the thread's next call.
+
+    Memory that is not taken anew saves a third of the time.
+    """
+    if not hasattr(_of_thread, "marks"):
+        _of_thread.marks = np.empty(ROOM, np.bool_)
+    room = _of_thread.marks[: text.size] if text.size <= ROOM else None
+    marks: NDArray[np.bool_] = np.equal(text, byte, out=room)
+    return marks
 
 
 def _lines(data: bytes) -> pl.Series:

@@ -13,7 +13,6 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial as bound
-from importlib import import_module
 from io import BytesIO
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, BinaryIO
@@ -59,7 +58,6 @@ WINDOW_BYTES = 32 << 20  # recognised together, of a log that is read whole
 TOGETHER = 32_768  # lines recognised together
 TOGETHER_BYTES = 16 << 20  # bytes recognised together; each takes 30 bytes of memory
 AHEAD = 8  # scans that may wait to be recognised
-MUCH_BYTES = 96 << 20  # input size from which importing numpy pays off
 THREADS = 4  # for scanning; more would only wait for recognition
 PAYS_BYTES = 8 << 20  # input size from which several threads are faster than one
 
@@ -88,8 +86,6 @@ def read_all(sources: Sequence[Source]) -> Frames:
     KeyboardInterrupt if there are none.
     """
     messages = grammar.strict()
-    if sum(source.bytes for source in sources) >= MUCH_BYTES:
-        import_module("numpy")  # finds the ends of lines; importing costs 200 MB's time
     terms = search_terms.search()
     parts: list[Frames] = []
     waiting: list[_Log] = []

@@ -8,23 +8,26 @@ times faster than the Aho-Corasick of polars, which stands in where it is not in
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections import defaultdict
 from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import polars as pl
+
+from ncclforensics.parsers.logs.lines import equal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-MANY = 8  # needles from which one pass for all is faster than a pass for each
+    from ncclforensics.parsers.logs.lines import Numbers
+
+MANY = 3  # needles from which one pass for all is faster than a pass for each
 FEW_BYTES = 1 << 16  # of text that is searched as fast without numpy
-ROOM = 2 << 20  # bytes of a text for which each thread keeps room
+LONG = 16  # bytes of a needle of which a search skips most of a text
 SAMPLE_BYTES = 1 << 14  # that tell which byte of a needle is rare
-_of_thread = threading.local()
 
 
 class Finder(Protocol):
@@ -34,7 +37,7 @@ class Finder(Protocol):
         """Return the numbers of the needles that occur in `data`."""
         ...
 
-    def places(self, data: bytes, wanted: Collection[int]) -> Mapping[int, pl.Series]:
+    def places(self, data: bytes, wanted: Collection[int]) -> Mapping[int, Numbers]:
         """Return the offsets at which each needle of `wanted` begins, Int64, sorted."""
         ...
 
@@ -50,34 +53,31 @@ def finder(needles: Sequence[str], often: frozenset[int] = frozenset()) -> Finde
     return _Polars(encoded)
 
 
-def in_bulk(data: bytes, needle: bytes) -> pl.Series:
+def in_bulk(data: bytes, needle: bytes) -> Numbers:
     """Return the offsets at which a needle begins, Int64, in order.
 
-    With numpy, if that is loaded, nothing is done per hit: a needle can only begin
-    where its rarest byte stands.
+    Nothing is done per hit: a needle can only begin where its rarest byte stands.
     """
-    numpy = sys.modules.get("numpy")
-    if numpy is None or len(data) < max(FEW_BYTES, len(needle)):
-        return pl.Series([*_one_by_one(data, needle)], dtype=pl.Int64)
-    text = numpy.frombuffer(data, "uint8")
-    often = numpy.bincount(text[:SAMPLE_BYTES], minlength=256)
+    if len(data) < max(FEW_BYTES, len(needle)):
+        return np.fromiter(_one_by_one(data, needle), np.int64)
+    text = np.frombuffer(data, np.uint8)
+    often = np.bincount(text[:SAMPLE_BYTES], minlength=256)
     rare, *others = sorted(range(len(needle)), key=lambda i: often[needle[i]])
-    # memory that is not taken anew saves a third of the time
-    if not hasattr(_of_thread, "marks"):
-        _of_thread.marks = numpy.empty(ROOM, numpy.bool_)
-    is_rare = _of_thread.marks[: len(data)] if len(data) <= ROOM else None
-    at = numpy.flatnonzero(numpy.equal(text, needle[rare], out=is_rare)) - rare
+    at = np.flatnonzero(equal(text, needle[rare])) - rare
     at = at[(at >= 0) & (at <= len(data) - len(needle))]
     for other in others[:1]:
         at = at[text[at + other] == needle[other]]
     size = len(needle)
-    begins = numpy.ndarray(len(data) - size + 1, f"S{size}", data, strides=(1,))
-    return pl.Series(at[begins[at] == needle], dtype=pl.Int64)
+    begins: Any = np.ndarray(len(data) - size + 1, f"S{size}", data, strides=(1,))
+    found: Numbers = at[begins[at] == needle]
+    return found
 
 
 def count(data: bytes, needle: bytes) -> int:
     """Return how often a needle occurs."""
-    return in_bulk(data, needle).len() if "numpy" in sys.modules else data.count(needle)
+    if len(needle) >= LONG:
+        return data.count(needle)
+    return len(in_bulk(data, needle))
 
 
 def _one_by_one(data: bytes, needle: bytes) -> Iterator[int]:
@@ -98,7 +98,7 @@ class _Polars:
         held = text.str.extract_many(self._list, overlapping=True).explode()
         return {self._numbers[needle] for needle in held.drop_nulls().unique()}
 
-    def places(self, data: bytes, wanted: Collection[int]) -> Mapping[int, pl.Series]:
+    def places(self, data: bytes, wanted: Collection[int]) -> Mapping[int, Numbers]:
         return {n: in_bulk(data, self._needles[n]) for n in wanted}
 
 
@@ -115,9 +115,10 @@ class _Hyperscan:
         self._scan("once", data, lambda needle, *_: found.add(needle))
         return found
 
-    def places(self, data: bytes, wanted: Collection[int]) -> Mapping[int, pl.Series]:
-        often = [n for n in wanted if len(wanted) < MANY or n in self._often]
-        told = {n: in_bulk(data, self._needles[n]) for n in often}
+    def places(self, data: bytes, wanted: Collection[int]) -> Mapping[int, Numbers]:
+        rare = [n for n in wanted if n not in self._often]
+        apart = self._often.intersection(wanted) if len(rare) >= MANY else wanted
+        told = {n: in_bulk(data, self._needles[n]) for n in apart}
         if len(told) == len(wanted):
             return told
         found: defaultdict[int, list[int]] = defaultdict(list)
@@ -129,7 +130,7 @@ class _Hyperscan:
 
         self._scan("all", data, met)
         return told | {
-            n: pl.Series(found[n], dtype=pl.Int64) - len(self._needles[n])
+            n: np.array(found[n], np.int64) - len(self._needles[n])
             for n in wanted
             if n not in told
         }

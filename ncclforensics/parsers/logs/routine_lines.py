@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import polars as pl
+import numpy as np
 
 from ncclforensics.parsers.logs.needles import in_bulk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ncclforensics.parsers.logs.lines import Block
+    from ncclforensics.parsers.logs.lines import Block, Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,12 @@ class Routine:
     block: Block
     needles: Sequence[bytes]
 
-    def rows(self, end: int) -> pl.Series:
+    def rows(self, end: int) -> Numbers:
         """Return the rows before row `end` that hold one, sorted."""
         data = self.block.data[: self.block.begin(end)]
-        found = (in_bulk(data, needle) for needle in self.needles)
-        at = pl.concat([pl.Series(dtype=pl.Int64), *found])
-        return self.block.rows_of(at).unique().sort()
+        found = [in_bulk(data, needle) for needle in self.needles]
+        at = np.concatenate([np.zeros(0, np.int64), *found])
+        return np.unique(self.block.rows_of(at))
 
     def before(self, row: int, start: int) -> list[int]:
         """Return the last such row before `row` and not before `start`, or nothing."""

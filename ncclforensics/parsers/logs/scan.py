@@ -14,46 +14,40 @@ from __future__ import annotations
 from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from importlib import import_module
 from typing import TYPE_CHECKING, BinaryIO
 
+import numpy as np
 import polars as pl
 
-from ncclforensics.parsers.logs import broken_lines, long_lines, pastes
+from ncclforensics.parsers.logs import broken_lines, long_lines, pastes, tag_lines
+from ncclforensics.parsers.logs.call_counting import CallCounting
+from ncclforensics.parsers.logs.hits import NONE, NOWHERE, placed, rows_under
 from ncclforensics.parsers.logs.kept_lines import Kept
 from ncclforensics.parsers.logs.lines import blocks, decoded, utf8
 from ncclforensics.parsers.logs.needles import count
 from ncclforensics.parsers.logs.routine_lines import Routine
 from ncclforensics.parsers.logs.search_terms import WRAPPED
+from ncclforensics.parsers.logs.thinning import Thinning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ncclforensics.parsers.logs.call_counting import CallCounting
+    from ncclforensics.parsers.logs.ended_texts import Flags, Numbers
+    from ncclforensics.parsers.logs.hits import Hits
     from ncclforensics.parsers.logs.lines import Block
     from ncclforensics.parsers.logs.search_terms import Search
-    from ncclforensics.parsers.logs.thinning import Thinning
     from ncclforensics.sources import Source
 
-    Places = Mapping[int, pl.Series]  # by the number of a needle
-
-HITS = {"row": pl.Int64(), "needle": pl.Int64()}
-NONE = pl.DataFrame(schema=HITS)
-NOWHERE = NONE["row"]
-HERE = __name__.rpartition(".")[0]
 SPAN_BYTES = 64 << 20
 SEAM_BYTES = 1 << 16  # read at a time to find where a span's first line begins
 FIRST_LINES = 256  # of a span; all routine messages in them are kept
 FEW = 8  # up to so many loud lines per block are searched around one by one
 NEAR_LINES = 1024  # how far back a routine message is looked for
 SAMPLES = 3  # of a block, of a kind of line that is beyond its limit, and the last
-# what tells tags apart, roughly; of each so many lines of a block are looked at
-NUMBERED = r"(?:rank|Rank|RANK)\W{0,2}(\d{1,6})"
-NEAR_TAGS = 64
 FEW_TAGS = 1024  # lines with the needle of a tag that are kept whatever they hold
-TAG_LINES = 4  # per tag and block; three prove that a rank went on
 LAST_LINES = 64  # of a block, kept beyond the limits: they show how a log ends
 HEAD_BYTES = 1 << 18  # of a log, to detect what it went through before it was pasted
+PART_BYTES = 1 << 16  # of them, from which a longer log is judged
 HEADS = 16  # that are remembered: a pasted log is judged, read, and asked for its end
 
 
@@ -77,9 +71,8 @@ class Scan:
     # samples of what a limit drops: number and text of a line
     _of_steps: dict[int, str] = field(default_factory=dict)
     _of_tags: dict[int, str] = field(default_factory=dict)
-    # not there before such lines are met: they need numpy
-    _thinning: Thinning | None = None
-    _counting: CallCounting | None = None
+    _thinning: Thinning = field(default_factory=Thinning)
+    _counting: CallCounting = field(default_factory=CallCounting)
 
     def feed(self, block: Block) -> None:
         """Scan the next block of the span; raises InPiecesError if lines were split."""
@@ -93,7 +86,7 @@ class Scan:
             block, sorted(n for n in present if n < len(self.search.loud))
         )
         begins = block.first <= FIRST_LINES and here.needles
-        if hits.height or begins or self._pending or (self._owed and here.needles):
+        if hits.row.size or begins or self._pending or (self._owed and here.needles):
             self._keep(here, hits)
         if here.needles:
             self._behind = here
@@ -122,13 +115,11 @@ class Scan:
     def done(self) -> Kept:
         """Finish the span and return what is kept of it."""
         self._keep_before(self.kept.count + 1)
-        parts = [
-            *self._before,
-            _table(self._of_steps),
-            _table(self._of_tags).filter(self.search.is_tag),
-        ]
+        parts = [*self._before, _table(self._of_steps)]
+        if self._of_tags:  # looking for tags among nothing takes as long
+            parts.append(_table(self._of_tags).filter(self.search.tag != ""))
         parts += [] if self._beyond is None else [self._beyond]
-        if self._counting and (counted := self._counting.done()) is not None:
+        if (counted := self._counting.done()) is not None:
             calls, unread = counted
             parts.append(calls)
             # they were left out until it was known that they are the last ones
@@ -140,16 +131,15 @@ class Scan:
             self.kept.add(more)
         return self.kept
 
-    def _hits(self, block: Block, present: Sequence[int]) -> pl.DataFrame:
-        """Return the lines to keep as HITS, ordered by `row`.
+    def _hits(self, block: Block, present: Sequence[int]) -> Hits:
+        """Return the needles whose lines are kept, ordered by row.
 
-        `row` is that of a line in the block, `needle` the number of what it holds.
         Raises InPiecesError if lines were split.
         """
         room = {n: max(self.search.most[n] - self._seen[n], 0) for n in present}
         wanted = [n for n, most in room.items() if most]
         found = self.search.finder.places(block.data, wanted) if wanted else {}
-        held: dict[int, pl.Series] = {}
+        held: dict[int, Numbers] = {}
         last: set[int] = set()
         for number, most in room.items():
             places = found.get(number, NOWHERE)
@@ -160,25 +150,23 @@ class Scan:
             if len(places):
                 held[number] = places
         if last:
-            ends = pl.Series(sorted(last), dtype=pl.Int64)
-            self._beyond = block.pick(block.rows_of(ends).unique().tail(LAST_LINES))
+            rows = np.unique(block.rows_of(np.array([*last], np.int64)))
+            self._beyond = block.pick(rows[-LAST_LINES:])
         if not held:
             return NONE
-        rows = {n: block.rows_of(places) for n, places in held.items()}
-        self._refuse_pieces(block, rows)
-        goes = self._left_out(block, held, rows)
-        parts = [NONE]
-        for number, row in rows.items():
-            if number < self.search.marks:
-                some = row if self.search.loud[number] else _without(row, goes)
-                needle = pl.lit(number, pl.Int64).alias("needle")
-                parts.append(some.alias("row").to_frame().with_columns(needle))
-        hits = pl.concat(parts).sort("row", maintain_order=True)
+        hits = placed(block, held)
+        self._refuse_pieces(block, hits)
+        goes = self._left_out(block, hits)
+        told = hits.needle < self.search.marks
+        if goes.size:
+            told &= self.search.loud[hits.needle] | ~_among(hits.row, goes)
+        hits = hits.only(told)
+        hits = hits.only(np.argsort(hits.row, kind="stable"))
         return self._tags_apart(block, hits)
 
     def _beyond_limit(
-        self, block: Block, number: int, places: pl.Series, most: int
-    ) -> tuple[pl.Series, Sequence[int]]:
+        self, block: Block, number: int, places: Numbers, most: int
+    ) -> tuple[Numbers, Sequence[int]]:
         """Return which places to keep of a needle that exceeds its limit in a block.
 
         And its last ones, if it is loud. `places` are empty if it exceeded it before.
@@ -186,7 +174,7 @@ class Scan:
         """
         needle, data = self.search.needles[number], block.data
         kept = places[:most]
-        start = kept[-1] + 1 if len(kept) else 0
+        start = int(kept[-1]) + 1 if len(kept) else 0
         sampled = self._sampled(block, number, start)
         if number not in self.search.vague:
             many = len(places) or count(data, needle)
@@ -208,109 +196,89 @@ class Scan:
         some = {data.find(needle, at) for at in range(start, len(data), step)}
         some = {*some, data.rfind(needle, start)} - {-1}
         mine = self._of_tags if number in self.search.tags else self._of_steps
-        mine.update(map(block.line_at, some))
+        mine.update(block.lines_at(sorted(some)))
         return len(some)
 
-    def _refuse_pieces(self, block: Block, rows: Places) -> None:
+    def _refuse_pieces(self, block: Block, hits: Hits) -> None:
         """Raise InPiecesError if lines were split."""
-        marked = [row for n, row in rows.items() if n >= self.search.marks]
-        if marked:
-            lines = block.pick(pl.concat(marked).unique().sort())
+        marked = hits.row[hits.needle >= self.search.marks]
+        if marked.size:
+            lines = block.pick(np.unique(marked))
             if broken_lines.pieces(lines["raw"]).any():
                 raise InPiecesError
 
-    def _left_out(self, block: Block, places: Places, rows: Places) -> pl.Series:
+    def _left_out(self, block: Block, hits: Hits) -> Numbers:
         """Return the rows that are left out of those which are counted or thinned."""
-        parts = [NOWHERE]
-        of_steps = [n for n in rows if n in self.search.thinned]
-        if of_steps:
-            if self._thinning is None:
-                self._thinning = import_module(f"{HERE}.thinning").Thinning()
-            at, row = (pl.concat([of[n] for n in of_steps]) for of in (places, rows))
-            if len(of_steps) > 1:
-                order = at.arg_sort()
-                at, row = at.gather(order), row.gather(order)
-            parts.append(self._thinning.left_out(block, at, row))
-        of_calls = [n for n in rows if n in self.search.counted]
-        if of_calls:
-            if self._counting is None:
-                self._counting = import_module(f"{HERE}.call_counting").CallCounting()
-            calls = self._counting
-            parts += (calls.left_out(block, places[n], rows[n]) for n in of_calls)
-        goes = pl.concat(parts)
-        held = (*of_steps, *of_calls)
+        search, parts = self.search, [NOWHERE]
+        held = (search.thinned | search.counted).intersection(set(hits.needle.tolist()))
+        if of_steps := held & search.thinned:
+            some = hits.only(hits.of(of_steps))
+            some = some.only(np.argsort(some.place))
+            parts.append(self._thinning.left_out(block, some.place, some.row))
+        for n in held & search.counted:
+            some = hits.only(hits.of({n}))
+            parts.append(self._counting.left_out(block, some.place, some.row))
+        goes = np.concatenate(parts)
         for n in held:
-            less = goes.len()
+            less = goes.size
             if len(held) > 1:
-                less = rows[n].len() - _without(rows[n], goes).len()
-            self.kept.left_out += Counter({self.search.needles[n].decode(): less})
+                less = int(_among(hits.row[hits.of({n})], goes).sum())
+            self.kept.left_out += Counter({search.needles[n].decode(): less})
         return goes
 
-    def _tags_apart(self, block: Block, hits: pl.DataFrame) -> pl.DataFrame:
-        """Keep, of lines that hold nothing but a tag, a few of each tag.
+    def _tags_apart(self, block: Block, hits: Hits) -> Hits:
+        """Leave out, of a needle of a tag, all but a few lines of each tag.
 
-        Those are the first ones of a block, and the last one: a rank that goes on after
-        an exception prints several. Of a needle's first FEW_TAGS lines all are kept.
+        Of its first FEW_TAGS lines all are kept.
         """
-        many = [n for n in self.search.tags if self._seen[n] > FEW_TAGS]
-        is_tag = hits["needle"].is_in(many)
+        is_tag = hits.of({n for n in self.search.tags if self._seen[n] > FEW_TAGS})
         if not is_tag.any():
             return hits
-        rows = hits["row"].filter(is_tag).unique().sort()
-        place, count = pl.int_range(pl.len()).over("tag"), pl.len().over("tag")
-        told = block.pick(rows).with_columns(
-            pl.col("raw").str.extract(NUMBERED).alias("tag"), row=rows
-        )
-        near = (place < NEAR_TAGS) | (place >= count - NEAR_TAGS)
-        told = told.drop_nulls().filter(near).filter(self.search.is_tag)
-        told = told.with_columns(self.search.tag.alias("tag"))
-        few = told.filter((place < TAG_LINES) | (place == count - 1))["row"]
-        return hits.filter(~is_tag | pl.col("row").is_in(few.implode()))
+        few = tag_lines.few(block, hits.only(is_tag), self.search)
+        return hits.only(~is_tag | np.isin(hits.row, few))
 
-    def _keep(self, here: Routine, hits: pl.DataFrame) -> None:
+    def _keep(self, here: Routine, hits: Hits) -> None:
         block = here.block
-        loud = hits["row"].filter(self.search.loud.gather(hits["needle"]))
-        routine = self._routine_rows(here, loud.unique(maintain_order=True))
-        rows = pl.concat([hits["row"], routine])
-        if rows.len() or self._pending:
-            reach = self.search.reach.gather(hits["needle"])
-            ends = rows + pl.concat(
-                [reach, pl.repeat(WRAPPED, routine.len(), dtype=pl.Int64, eager=True)]
-            )
-            kept = block.pick(_rows_under(rows, ends, self._pending, block.count))
-            last = int(str(ends.max() or 0))
+        loud = hits.row[self.search.loud[hits.needle]]
+        routine = self._routine_rows(here, np.unique(loud))
+        rows = np.concatenate([hits.row, routine])
+        if rows.size or self._pending:
+            reach = self.search.reach[hits.needle]
+            ends = np.concatenate([hits.row + reach, routine + WRAPPED])
+            kept = rows_under(rows, ends, self._pending, block.count)
+            last = int(ends.max(initial=0))
             self._pending = max(self._pending, last) - block.count
-            self.kept.lines.append(kept)
-            self.kept.own.append(block.numbers(rows.unique().sort()))
+            self.kept.lines.append(block.pick(kept))
+            self.kept.own.append(block.numbers(np.unique(rows)))
         self._pending = max(self._pending, 0)
 
-    def _routine_rows(self, here: Routine, loud: pl.Series) -> pl.Series:
+    def _routine_rows(self, here: Routine, loud: Numbers) -> Numbers:
         """Return the routine rows to keep: those in the first lines and near `loud`."""
-        wanted: list[int] = []
+        wanted: set[int] = set()
         # the pieces of a long line share one number
         first = FIRST_LINES - here.block.first + 1
         if first > 0 and here.needles:
-            wanted.extend(here.rows(min(first, here.block.count)))
+            wanted.update(here.rows(min(first, here.block.count)).tolist())
         if self._owed:
             behind = here.after(0)
-            wanted += behind
+            wanted.update(behind)
             self._owed = not behind
-        if loud.len() and not here.before(loud[0], 0):
-            self._keep_before(int(here.block.numbers(loud.head(1))[0]))
-        if loud.len() > FEW:
+        if loud.size and not here.before(int(loud[0]), 0):
+            self._keep_before(int(here.block.numbers(loud[:1])[0]))
+        if loud.size > FEW:
             found = here.rows(here.block.count)
-            place = found.search_sorted(loud, side="left").cast(pl.Int64)
+            place = found.searchsorted(loud)
             some = place > 0
-            before = found.gather(place.filter(some) - 1)
-            wanted.extend(before.filter(loud.filter(some) - before <= NEAR_LINES))
-            wanted.extend(found.gather(place.filter(place < found.len())))
-            self._owed = place[-1] == found.len()
+            before = found[place[some] - 1]
+            wanted.update(before[loud[some] - before <= NEAR_LINES].tolist())
+            wanted.update(found[place[place < found.size]].tolist())
+            self._owed = bool(place[-1] == found.size)
         else:
-            for row in loud:
+            for row in loud.tolist():
                 after = here.after(row)
-                wanted += [*here.before(row, row - NEAR_LINES), *after]
+                wanted.update(here.before(row, row - NEAR_LINES), after)
                 self._owed = not after
-        return pl.Series(sorted(set(wanted)), dtype=pl.Int64)
+        return np.array(sorted(wanted), np.int64)
 
     def _keep_before(self, line: int) -> None:
         """Keep the last routine line of the blocks above, if near enough to `line`."""
@@ -319,29 +287,16 @@ class Scan:
         block = self._behind.block
         start = min(line - NEAR_LINES - block.first, block.count)
         if found := self._behind.before(block.count, start):
-            self._before.append(block.pick(pl.Series(found, dtype=pl.Int64)))
+            self._before.append(block.pick(np.array(found, np.int64)))
 
 
-def _without(rows: pl.Series, others: pl.Series) -> pl.Series:
-    if others.is_empty():
-        return rows
-    numpy = import_module("numpy")  # as those that leave rows out have done
-    goes = numpy.isin(rows.to_numpy(), others.to_numpy(), kind="table")
-    return rows.filter(pl.Series(~goes))
+def _among(rows: Numbers, others: Numbers) -> Flags:
+    return np.isin(rows, others, kind="table")
 
 
 def _table(lines: Mapping[int, str]) -> pl.DataFrame:
     told = {"line": [*lines], "raw": [*lines.values()]}
     return pl.DataFrame(told, schema={"line": pl.Int64, "raw": pl.String})
-
-
-def _rows_under(
-    rows: pl.Series, ends: pl.Series, pending: int, height: int
-) -> pl.Series:
-    """Return the rows of a block to keep, distinct and sorted."""
-    first = pl.int_range(min(pending, height), dtype=pl.Int64, eager=True)
-    under = pl.int_ranges(rows, ends.clip(upper_bound=height), eager=True).explode()
-    return pl.concat([first, under.drop_nulls().cast(pl.Int64)]).unique().sort()
 
 
 def head(stream: BinaryIO) -> bytes:
@@ -353,7 +308,8 @@ def head(stream: BinaryIO) -> bytes:
 def paste(head: bytes) -> pastes.Plan:
     """Return what is to be undone in a log, judged by its head."""
     whole = len(head) < HEAD_BYTES
-    lines = head if whole else head[: head.rfind(b"\n") + 1]
+    cut = head.rfind(b"\n", 0, PART_BYTES) + 1 or head.rfind(b"\n") + 1
+    lines = head if whole else head[:cut]
     return pastes.planned(decoded(lines, 1).lines, whole) if lines else ()
 
 

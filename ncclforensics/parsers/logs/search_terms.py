@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
 from ncclforensics.parsers.logs import grammar
@@ -23,6 +24,7 @@ from ncclforensics.parsers.logs.needles import finder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from ncclforensics.parsers.logs.ended_texts import Flags, Numbers
     from ncclforensics.parsers.logs.grammar import Message
     from ncclforensics.parsers.logs.needles import Finder
 
@@ -45,11 +47,12 @@ class Search:
     `needles` are those of the messages that are not routine, the marks of split lines
     from index `marks` on, and those of routine messages; `routine` are the numbers of
     these. Per needle, `reach` is how many lines, from its own on, may belong to its
-    message; `loud` whether its message may be non-neutral; `most` how many lines with
-    it are kept per span. Beyond that a `sampled` one leaves a sample. Most lines with a
-    `vague` needle hold no message, so dropping them leaves no note. `thinned` are those
-    of OF_RANKS, `counted` those of CALLS. `tags` are needles of nothing but tags;
-    `is_tag` and `tag` say whether a line holds one, and which.
+    message; `loud` whether its message may be non-neutral; `sizes` its bytes; `of_rank`
+    whether a rank's number may follow; `most` how many lines with it are kept per span.
+    Beyond that a `sampled` one leaves a sample. Most lines with a `vague` needle hold
+    no message, so dropping them leaves no note. `thinned` are those of OF_RANKS,
+    `counted` those of CALLS. `tags` are needles of nothing but tags; `tag` says which
+    one a line holds, "" if none.
     """
 
     messages: Sequence[Message]
@@ -57,15 +60,16 @@ class Search:
     needles: Sequence[bytes]
     marks: int
     routine: frozenset[int]
-    reach: pl.Series
-    loud: pl.Series
+    reach: Numbers
+    loud: Flags
+    sizes: Numbers
+    of_rank: Flags
     most: Sequence[int]
     sampled: frozenset[int]
     vague: frozenset[int]
     thinned: frozenset[int]
     counted: frozenset[int]
     tags: frozenset[int]
-    is_tag: pl.Expr
     tag: pl.Expr
 
 
@@ -107,13 +111,15 @@ def search() -> Search:
         [needle.encode() for needle in every],
         len(needles),
         numbers(routine),
-        pl.Series([reach.get(n, 1) for n in searched], dtype=pl.Int64),
-        pl.Series([n in loud for n in searched], dtype=pl.Boolean),
+        np.array([reach.get(n, 1) for n in searched], np.int64),
+        np.array([n in loud for n in searched], np.bool_),
+        np.array([len(n.encode()) for n in searched], np.int64),
+        np.array(["rank" in n.lower() for n in searched], np.bool_),
         [*(most.get(n, QUIET_LINES) for n in needles), *(sys.maxsize for _ in MARKS)],
         sampled,
         numbers({*needles}.difference(grammar.needles(telling))),
         numbers(of_ranks),
         numbers(calls),
         numbers(only_tags),
-        *grammar.tag(pl.col("raw").str.replace_all(ANSI, ""), tags),
+        grammar.tag(pl.col("raw").str.replace_all(ANSI, ""), tags),
     )

@@ -14,6 +14,7 @@ from functools import partial
 from itertools import accumulate, chain, groupby, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import polars as pl
 
 from ncclforensics.model.plans import collected
@@ -127,15 +128,15 @@ def _hits(block: Block, lines: pl.DataFrame, search: Search) -> pl.DataFrame:
     found = search.finder.places(block.data, search.finder.present(block.data))
     needles = [
         (
-            *(n, search.reach[n] if n < search.marks else 0, _most(n, search)),
-            *(n < search.marks, n < search.marks and search.loud[n]),
+            *(n, int(search.reach[n]) if n < search.marks else 0, _most(n, search)),
+            *(n < search.marks, n < search.marks and bool(search.loud[n])),
             *(n in search.routine, search.marks <= n < len(search.most)),
         )
         for n in found
     ]
     which = [*chain.from_iterable(map(repeat, found, map(len, found.values())))]
-    places = pl.concat([scan.NOWHERE, *found.values()])
-    row = block.rows_of(places).alias("row")
+    places = np.concatenate([np.zeros(0, np.int64), *found.values()])
+    row = pl.Series("row", block.rows_of(places))
     hits = pl.DataFrame({"needle": which, "row": row}, schema_overrides=NEEDLES)
     hits = hits.with_columns(lines.select("log", "begin", "end")[row])
     told = pl.DataFrame(needles, schema=NEEDLES, orient="row")

@@ -34,6 +34,7 @@ STEPS = (
 )
 RANK = r"(?i)\brank\W{0,3}(\d{1,7})\b"
 _RANK = re.compile(RANK.encode())
+_STEPS = [re.compile(pattern.encode()) for pattern in STEPS]
 LESSON = 64  # lines of a block that teach how a rank is told in front of a needle
 # A hash chooses, so that steps may be printed at any interval: murmur3's last rounds.
 ROUNDS = ((16, 0x85EBCA6B), (13, 0xC2B2AE35))
@@ -54,36 +55,48 @@ class Thinning:
     _untold: int = 0
     _texts: EndedTexts = field(default_factory=EndedTexts)
 
-    def left_out(self, block: Block, at: pl.Series, row: pl.Series) -> pl.Series:
+    def left_out(self, block: Block, at: Numbers, row: Numbers) -> Numbers:
         """Take the next lines, whose needles begin `at`, in `row`; return unread rows.
 
         Rows are ascending, and may repeat.
         """
-        rows, first = np.unique(row.to_numpy(), return_index=True)
-        places = at.to_numpy()[first]
-        of_rank = self._texts.numbers(block.data, places)
-        known = np.flatnonzero(of_rank != UNKNOWN)
-        if known.size and self._tells_step(block, int(rows[known[-1]])):
-            self._texts = EndedTexts()
-            of_rank[:] = UNKNOWN
+        rows, first = np.unique(row, return_index=True)
+        places = at[first]
+        of_rank = np.full(len(rows), UNKNOWN, np.int64)
         chosen = np.ones(len(rows), np.bool_)
-        parsed = of_rank == UNKNOWN
-        if parsed.any():
-            chosen[parsed], of_rank[parsed] = self._parsed(block, places, rows, parsed)
+        left = np.arange(len(rows))
+        # the first lines teach the texts of nearly all others
+        for many in (0, LESSON, len(rows)):
+            some, left = left[:many], left[many:]
+            if some.size:
+                parsed = self._parsed(block, places[some], rows[some])
+                chosen[some], of_rank[some] = parsed
+            of_rank[left] = self._known(block, places[left], rows[left])
+            left = left[of_rank[left] == UNKNOWN]
+            if not left.size:
+                break
         told = of_rank != UNKNOWN
         if told.any():
             chosen[told] = self._of_ranks(of_rank[told])
-        return pl.Series(rows[~chosen], dtype=pl.Int64)
+        return rows[~chosen]
 
-    def _tells_step(self, block: Block, row: int) -> bool:
-        line = block.pick(pl.Series([row], dtype=pl.Int64))["raw"]
-        return any(line.str.contains(pattern).any() for pattern in STEPS)
+    def _known(self, block: Block, places: Numbers, rows: Numbers) -> Numbers:
+        """Return the number of the rank of each line, UNKNOWN where its text is."""
+        of_rank = self._texts.numbers(block.data, places)
+        known = np.flatnonzero(of_rank != UNKNOWN)
+        if known.size:
+            row = int(rows[known[-1]])
+            line = block.data[block.begin(row) : block.begin(row + 1)]
+            if any(pattern.search(line) for pattern in _STEPS):
+                self._texts = EndedTexts()
+                of_rank[:] = UNKNOWN
+        return of_rank
 
     def _parsed(
-        self, block: Block, places: Numbers, rows: Numbers, some: Flags
+        self, block: Block, places: Numbers, rows: Numbers
     ) -> tuple[Flags, Numbers]:
         """Return which lines are read, and the rank of those that tell no step."""
-        raw = block.pick(pl.Series(rows[some], dtype=pl.Int64))["raw"]
+        raw = block.pick(rows)["raw"]
         step = pl.coalesce(raw.str.extract(pattern) for pattern in STEPS)
         steps = pl.select(step.cast(pl.UInt64)).to_series()
         is_step = steps.is_not_null().to_numpy()
@@ -99,7 +112,7 @@ class Thinning:
             untold = np.flatnonzero(~is_step)[numbers == UNKNOWN]
             chosen[untold] = np.arange(untold.size) < UNTOLD - self._untold
             self._untold += untold.size
-            self._learn(block, places[some], rows[some], of_rank)
+            self._learn(block, places, rows, of_rank)
         return chosen, of_rank
 
     def _numbered(self, ranks: pl.Series) -> Numbers:

@@ -3,8 +3,7 @@
 import io
 import random
 
-import numpy  # noqa: F401 - finds the ends of lines, if it is loaded
-import polars as pl
+import numpy as np
 import pytest
 from polars.testing import assert_frame_equal
 
@@ -102,14 +101,35 @@ def test_single_lines_of_a_block_are_those_of_the_whole_block(end):
     whole = decoded(data, 7).lines
     last = whole.height - 1
     for some in ([0], [last], [0, 1, 5, last - 1, last], range(0, last, 3)):
-        picked = decoded(data, 7).pick(pl.Series(some, dtype=pl.Int64))
+        picked = decoded(data, 7).pick(np.array(some, np.int64))
         assert_frame_equal(picked, whole[list(some)])
+    ats = []
     for row in (0, 1, last // 2, last):
         at = len("".join(f"{raw}\n" for raw in whole["raw"][:row]).encode())
         for read_ends in (False, True):
             block = decoded(data, 7)
-            assert not read_ends or block.ends.len() == whole.height
-            assert block.line_at(at) == whole.row(row)
-            assert block.rows_of(pl.Series([at])).to_list() == [row]
+            assert not read_ends or block.ends.size == whole.height
+            assert [*block.lines_at([at])] == [whole.row(row)]
+            assert block.rows_of(np.array([at])).tolist() == [row]
             assert block.row_of(at) == row
             assert_frame_equal(block.rows(row, row + 4), whole[row : row + 4])
+        ats.append(at)
+    rows = [0, 1, last // 2, last]
+    assert [*decoded(data, 7).lines_at(ats)] == [whole.row(row) for row in rows]
+
+
+@pytest.mark.parametrize("size", [1, lines.ROOM])
+@pytest.mark.parametrize(
+    ("data", "raw"),
+    [
+        (b"a\rb\rc\n", ["a\rb\rc"]),
+        (b"a\rb\r\nc\r\n", ["a\rb", "c"]),
+        (b"\r\n\r\n", ["", ""]),
+        (b"caf\xc3\xa9 \r 50%\n", ["caf\u00e9 \r 50%"]),
+    ],
+)
+def test_only_a_cr_before_an_lf_ends_a_line(size, data, raw):
+    block = decoded(data * size, 1)
+    assert block.count == len(raw) * size
+    assert block.lines["raw"].head(len(raw)).to_list() == raw
+    assert block.ends.size == block.count

@@ -9,7 +9,8 @@ records begin alike. tmux drops blanks at the end of a line; rich indents what g
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
@@ -17,6 +18,9 @@ from ncclforensics.model.plans import collected
 from ncclforensics.parsers.logs import framing, grammar
 from ncclforensics.parsers.logs.pastes import seams
 from ncclforensics.parsers.logs.record_starts import BEGINS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 NARROWEST, WIDEST = 40, 250  # columns of a terminal or a page
 LEAST, SHARE = 2, 0.02  # broken lines, and their share, of a log that is wrapped
@@ -152,6 +156,7 @@ def _length(raw: pl.Expr) -> pl.Expr:
     return pl.when(raw.str.ends_with("  ")).then(trimmed).otherwise(raw).str.len_chars()
 
 
+@cache
 def _widest() -> pl.Expr:
     """Return the width of the widest line; a single word may be wider than all."""
     length, words = pl.col("length"), pl.col("raw").str.contains(r"\S\s+\S")
@@ -163,7 +168,8 @@ def _widest() -> pl.Expr:
 _BELOW = pl.col("raw").shift(-1)
 
 
-def _measures() -> dict[str, pl.Expr]:
+@cache
+def _measures() -> Mapping[str, pl.Expr]:
     """Return what tells whether each line was broken, of `raw` and `below`."""
     raw, below = pl.col("raw"), pl.col("below")
     return {
@@ -176,6 +182,7 @@ def _measures() -> dict[str, pl.Expr]:
     }
 
 
+@cache
 def _below_begins() -> pl.Expr:
     """Return whether `below` begins like a record; it takes long to prepare."""
     # nothing that breaks a line indents the rest by a tab
