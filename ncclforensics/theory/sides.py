@@ -139,6 +139,19 @@ def claimed(
     return (("no surprise", max(0.0, weights.EXPECTED - sum(told) / len(told))),)
 
 
+def are_first(case: Case, end: End, ranks: tuple[int, ...]) -> bool:
+    """Whether ranks are the first of all, or the first of each node or team.
+
+    These are the first one, and each so many behind it, to the end.
+    """
+    everyone = around(case, end) | {
+        rank for n in end.calls for rank in case.calls[n]["members"] or ()
+    }
+    step = max(everyone) + 1 - max(ranks)
+    alone = ranks == (min(everyone),)
+    return alone or {*ranks} == {*range(min(everyone), max(everyone) + 1, step)}
+
+
 def around(case: Case, end: End) -> set[int]:
     """Return the ranks at an end, and those in or behind its calls."""
     some = {r for n in end.calls for w in HERE for r in case.calls[n][w] or ()}

@@ -3,6 +3,8 @@
 import pytest
 from standstills import STEP, all_but, case
 
+from ncclforensics.theory import sides
+
 HISTORY = STEP * 16
 WAITS = f"{HISTORY}abcdp|W"
 
@@ -83,3 +85,13 @@ def test_a_host_known_in_part_is_whole_where_the_others_are_equal_blocks(hosts, 
     known = [None if host == "." else host for host in hosts]
     found = case([WAITS] * 8, unseen=[8], hosts=[*known, None])
     assert found.units([6, 7, 8]) == ((1, 2) if whole else (2, 1))
+
+
+@pytest.mark.parametrize(
+    ("ranks", "first"),
+    [((0,), True), ((0, 4), True), ((0, 2, 4, 6), True)]
+    + [((4,), False), ((0, 1), False), ((1, 5), False), ((0, 3), False)],
+)
+def test_the_first_rank_of_all_or_of_each_team(ranks, first):
+    found = case([WAITS] * 8)
+    assert sides.are_first(found, found.ends[0], ranks) is first

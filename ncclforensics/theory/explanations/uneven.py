@@ -41,7 +41,6 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         )
     if end.kind not in ("circle", *sides.JOINED):
         return
-    lowest = min(sides.around(case, end), default=None)
     for side in sides.alone(case, end):
         place = call_sites.of(case, side)
         said = {*side.ranks} <= case.over
@@ -57,7 +56,10 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 ("named place", float(place.named == "conditional" and not said)),
                 ("in the loop", float(place.inside or place.in_step or _goes_on(side))),
                 ("barrier", float(not place.barrier and not said)),
-                ("first rank", float((lowest,) == side.ranks and not said)),
+                (
+                    "first rank",
+                    float(sides.are_first(case, end, side.ranks) and not said),
+                ),
                 # who left out a whole step is in another call under that number
                 (
                     "made by all",
