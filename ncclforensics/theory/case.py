@@ -239,7 +239,7 @@ class Case:
         All ranks of one host, or of one group smaller than the job, count as one
         failure. So do most of them, where each that is spared counts as one more: that
         is told with fewer exceptions than rank by rank. Of all ranks of the job, the
-        exceptions are the odd ones.
+        exceptions are the odd ones. Where no host is known, so does what may be one.
         """
         left = set(ranks)
         everyone = len(world.ranks(self.frames))
@@ -250,6 +250,9 @@ class Case:
                 left -= hit
                 failures += 1 + spared
                 kin += len(hit) - 1
+        known = self.frames["ranks"].drop_nulls(["host", "rank"])["rank"]
+        if left.isdisjoint(known) and host_blocks.is_one(left):
+            return failures + 1, kin + len(left) - 1
         return failures + len(left), kin
 
     def gone_host(self, ranks: Iterable[int]) -> tuple[int, ...]:

@@ -179,8 +179,9 @@ def _ends(case: Case) -> list[End]:
         last = _sinks(number, leaves) if len(here) > 1 else set()
         # several GPUs that have not begun a call wait for nobody but each other
         unstarted = case.calls[own[0]]["unstarted"] or () if len(own) == 1 else ()
-        if len(here) > 1 and {*here} <= {*unstarted} and not out:
-            found.append(End("unstarted", here, own))
+        if here and {*here} <= {*unstarted} and out <= unseen_of.keys():
+            unseen = tuple(sorted(unseen_of[n] for n in out))
+            found.append(End("unstarted", here, own, unseen=unseen))
         elif len(here) > 1 and last <= unseen_of.keys():
             unseen = tuple(sorted(unseen_of[n] for n in last))
             found.append(End("circle", here, own, unseen=unseen))

@@ -175,3 +175,13 @@ def _size(hosts: Collection[frozenset[int]]) -> int:
 def _block(rank: int, size: int) -> frozenset[int]:
     first = rank - rank % size
     return frozenset(range(first, first + size))
+
+
+def is_one(ranks: Collection[int]) -> bool:
+    """Whether ranks may be those of one host: launchers number them host by host.
+
+    They are as many as a power of two, follow each other, and begin at a multiple.
+    """
+    many = len(ranks)
+    whole = many > 1 and many & (many - 1) == 0 and min(ranks) % many == 0
+    return whole and max(ranks) - min(ranks) == many - 1

@@ -64,7 +64,7 @@ _C10 = (
 # 2.4 print a thread ident in place of the pid.
 _PYTHON = (
     r"(?:\[rank(?P<py_rank>\d{1,9})\]:)?"
-    r"\b(?P<py_level>[DIWEC])(?P<py_md>\d{4}) (?P<py_hms>\d\d:\d\d:\d\d)\.\d{3,6} +"
+    r"\b(?P<py_level>[DIWEC])(?P<py_md>\d{4}) (?P<py_hms>\d\d:\d\d:\d\d)\.\d{3,9} +"
     r"(?P<py_pid>\d{1,20}) [^\s\]]+\.py:\d+\] ?"
 )
 _PYTHON_2_1 = (
