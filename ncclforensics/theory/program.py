@@ -19,6 +19,7 @@ import polars as pl
 
 from ncclforensics.model.plans import collected
 from ncclforensics.theory import labels, rank_roles, weights
+from ncclforensics.theory.context_table import MIX, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -38,18 +39,6 @@ TAIL = 60  # last calls of each rank that are checked for surprise
 AHEAD = 64  # calls to predict
 SAME = 0.8  # of the calls that repeat must repeat with their sizes
 RANKS = 64  # in the model; at 2,000 calls each, 130,000 rows
-# odd numbers by chance; numpy's generator of such takes long to import
-_MIX = np.array(
-    [
-        *(5228884918942040225, 3972913506553083703, 867677891161782325),
-        *(3210467192092342833, 5732409085252860247, 199732150813413611),
-        *(8067059817270670789, 7877216567174520631, 408634265016446785),
-        *(7401027070683464851, 1704434525003862781, 6415998164843139755),
-        *(1429625016433354247, 6379066317472384205, 8841836471022540673),
-        *(9084882992734611501, 6117819017763206487, 1508834481923380311),
-    ],
-    np.uint64,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +97,7 @@ class Program:
 
     @cached_property
     def _role(self) -> Words:
-        mixed: Words = self.calls["role"].cast(pl.UInt64).to_numpy() * _MIX[17]
+        mixed: Words = self.calls["role"].cast(pl.UInt64).to_numpy() * MIX[17]
         return mixed
 
     @cached_property
@@ -123,18 +112,18 @@ class Program:
         for back in range(1, ORDERS[0] + 1):
             before = np.zeros_like(self._words)
             before[back:] = self._words[:-back] if back < len(before) else 0
-            told = told + (before ^ (before >> np.uint64(29))) * _MIX[back]
+            told = told + (before ^ (before >> np.uint64(29))) * MIX[back]
             if back in ORDERS:
                 found[back] = told
         return found
 
     @cached_property
-    def _tables(self) -> dict[int, _Table]:
+    def _tables(self) -> dict[int, Table]:
         return self._counted(self._over)
 
-    def _counted(self, kept: npt.NDArray[np.bool_]) -> dict[int, _Table]:
+    def _counted(self, kept: npt.NDArray[np.bool_]) -> dict[int, Table]:
         return {
-            order: _Table.of(
+            order: Table.of(
                 self._contexts[order], self._words, kept & (self._place >= order)
             )
             for order in ORDERS
@@ -169,7 +158,7 @@ class Program:
         more = self._surprise(self._counted(self._enqueued), self._enqueued)
         return np.where(np.isnan(told), more, told)
 
-    def _surprise(self, tables: dict[int, _Table], kept: npt.NDArray[np.bool_]) -> Bits:
+    def _surprise(self, tables: dict[int, Table], kept: npt.NDArray[np.bool_]) -> Bits:
         found = np.full(len(self._words), np.nan)
         for order in ORDERS:
             left = np.isnan(found) & (self._place >= order)
@@ -216,15 +205,31 @@ class Program:
         for rank, bits, row, usual, theirs in most.iter_rows():
             above = bits - usual
             # a rank that made the call that surprises on its peers left nothing out
-            lacks = above < 0 and theirs is not None and (rank, theirs) not in made
+            lacks = above < 0 and theirs in left and (rank, theirs) not in made
             found[rank] = (
                 Deviation(rank, -above, ends[rank], left[theirs])
-                if lacks and theirs in left
+                if lacks and self._has_passed(rank, left[theirs])
                 else Deviation(
                     rank, max(above, 0.0), row, fork=self._fork(row, above), own=bits
                 )
             )
         return found
+
+    def _has_passed(self, rank: int, row: int) -> bool:
+        """Whether a rank made more calls than a peer had made before its call `row`.
+
+        One that made no more may still come to that call. Groups of one description
+        are compared by their numbers.
+        """
+        peer, place = (self.calls[c][row] for c in ("rank", "place"))
+        told = self.calls.filter(~pl.col("is_p2p")).group_by("pg_desc")
+        before = (pl.col("rank") == peer) & (pl.col("place") < place)
+        both = told.agg(
+            mine=pl.col("seq").filter(pl.col("rank") == rank).max(),
+            theirs=pl.col("seq").filter(before).max(),
+        ).drop_nulls("mine")
+        more = both["mine"] > both["theirs"].fill_null(0)
+        return both.is_empty() or bool(more.any())
 
     def _fork(self, row: int, bits: float) -> int | None:
         """Return the call that most peers made, once more, where a rank made `row`."""
@@ -274,7 +279,7 @@ class Program:
             if len(way) < order:
                 continue
             before = np.array(way[::-1][:order], np.uint64)
-            mixed = (before ^ (before >> np.uint64(29))) * _MIX[1 : order + 1]
+            mixed = (before ^ (before >> np.uint64(29))) * MIX[1 : order + 1]
             context = mixed.sum(dtype=np.uint64, initial=role)
             if (best := self._tables[order].best(context)) is not None:
                 return best
@@ -314,60 +319,6 @@ def _theirs() -> pl.Expr:
     most = surprised.mode().sort().first()
     many = 2 * (surprised == most).sum() > surprised.len()
     return pl.when(many.over("role")).then(most.over("role"))
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """How often each context was seen, and each call after it."""
-
-    keys: Words
-    totals: npt.NDArray[np.int64]
-    pairs: Words
-    counts_of: npt.NDArray[np.int64]
-    best_of: Words
-
-    @classmethod
-    def of(cls, contexts: Words, words: Words, kept: npt.NDArray[np.bool_]) -> _Table:
-        contexts, words = contexts[kept], words[kept]
-        pairs, first, counts = np.unique(
-            _pair(contexts, words), return_index=True, return_counts=True
-        )
-        order = np.lexsort((words[first], counts, contexts[first]))
-        sorted_contexts = contexts[first][order]
-        keys, start = np.unique(sorted_contexts, return_index=True)
-        ends = np.append(start[1:], len(sorted_contexts)) - 1
-        totals = np.add.reduceat(counts[order], start) if len(start) else counts[:0]
-        best = words[first][order][ends] if len(keys) else words
-        return cls(keys, totals, pairs, counts, best)
-
-    def counts(
-        self, contexts: Words, words: Words
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return how often each context was seen, and how often before this call."""
-        return (
-            _looked_up(self.keys, self.totals, contexts),
-            _looked_up(self.pairs, self.counts_of, _pair(contexts, words)),
-        )
-
-    def best(self, context: np.uint64) -> int | None:
-        """Return the most frequent call after a context; None if it was never seen."""
-        at = int(np.searchsorted(self.keys, context))
-        known = at < len(self.keys) and self.keys[at] == context
-        return int(self.best_of[at]) if known else None
-
-
-def _pair(contexts: Words, words: Words) -> Words:
-    mixed: Words = contexts * _MIX[0] + (words ^ (words >> np.uint64(31))) * _MIX[17]
-    return mixed
-
-
-def _looked_up(
-    keys: Words, values: npt.NDArray[np.int64], wanted: Words
-) -> npt.NDArray[np.int64]:
-    if not len(keys):
-        return np.zeros(len(wanted), np.int64)
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[at] == wanted, values[at], 0)
 
 
 def program(frames: Frames, ranks: Iterable[int]) -> Program:
