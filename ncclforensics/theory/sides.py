@@ -72,6 +72,8 @@ def blame(
     """
     members = {r for n in end.calls for r in case.calls[n]["members"] or ()}
     most = 2 * len(ranks) > len(around(case, end) | members | {*ranks})
+    # lines may be of a part of the ranks
+    most &= case.frames.has("collectives")
     return (
         (prior, 1.0),
         *culprits(case, ranks),
@@ -303,14 +305,18 @@ def _differing(case: Case, end: End) -> Iterator[Side]:
 
 def _held(case: Case, end: End) -> Iterator[Side]:
     """Yield the ranks that wait in each call of an end, or that owe each message."""
-    here = {*end.ranks}
+    here, held = {*end.ranks}, case.graph.calls_of
     calls = sorted(
         (case.calls[n] for n in end.calls if not case.calls[n]["is_p2p"]),
         key=lambda c: (len(c["waiting"]), c["call"]),
     )[:MOST_CALLS]
     for call in calls:
-        if end.kind == "absent" or not here.isdisjoint(call["waiting"]):
-            yield _side(case, end, tuple(call["waiting"]), call, None)
+        waiting = call["waiting"]
+        if end.kind != "absent":
+            # who waits nowhere else is there with them, whoever its own peers wait for
+            waiting = [r for r in waiting if r in here or len(held[r]) == 1]
+        if end.kind == "absent" or not here.isdisjoint(waiting):
+            yield _side(case, end, tuple(waiting), call, None)
     owing: dict[tuple[object, ...], tuple[set[int], Call]] = {}
     for number in end.calls:
         call = case.calls[number]

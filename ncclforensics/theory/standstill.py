@@ -119,11 +119,13 @@ def _standing(frames: Frames) -> Iterator[Fact]:
         why = f"the kernel saw the process of {who} blocked for minutes"
         yield Fact("blocked", "yes", why, common.cites(hung, MOST_CITES))
     stood = _looks(frames)
-    # others may come later to a call in which a rank stands; a process may pass one
-    # line again and again
-    unsure = frames["looks"].filter(pl.col("kind").is_in(NEEDS_ALL))["moved"].is_null()
-    if stood["moved"].any() or unsure.any():
-        stood = stood.clear()
+    # others may come later to a call in which a rank stands
+    stood = stood.clear() if stood["moved"].any() else stood
+    # a process may pass one line again and again
+    unsure = frames["looks"].filter(
+        pl.col("moved").is_null() & pl.col("kind").is_in(NEEDS_ALL)
+    )["kind"]
+    stood = stood.filter(~pl.col("kind").is_in(unsure.implode()).fill_null(False))
     waits = frames["calls"]["waiting"].explode()
     if stood.filter(pl.col("rank").is_in(waits.implode())).height:
         ranks = common.numbers(stood["rank"])

@@ -63,7 +63,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             costs=(
                 ("lost", 1.0),
                 ("kin", len(ranks) - 1),
-                ("uncollected", float(not others <= {*ranks})),
+                ("uncollected", float(not (lived or others <= {*ranks}))),
                 *sides.unexplained(case, end, ()),
             ),
         )
