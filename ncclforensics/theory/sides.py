@@ -306,6 +306,7 @@ def _differing(case: Case, end: End) -> Iterator[Side]:
 def _held(case: Case, end: End) -> Iterator[Side]:
     """Yield the ranks that wait in each call of an end, or that owe each message."""
     here, held = {*end.ranks}, case.graph.calls_of
+    dumped = case.frames.has("collectives")
     calls = sorted(
         (case.calls[n] for n in end.calls if not case.calls[n]["is_p2p"]),
         key=lambda c: (len(c["waiting"]), c["call"]),
@@ -313,8 +314,10 @@ def _held(case: Case, end: End) -> Iterator[Side]:
     for call in calls:
         waiting = call["waiting"]
         if end.kind != "absent":
-            # who waits nowhere else is there with them, whoever its own peers wait for
-            waiting = [r for r in waiting if r in here or len(held[r]) == 1]
+            # who waits nowhere else, by its dump, is there with them
+            waiting = [
+                r for r in waiting if r in here or (dumped and len(held[r]) == 1)
+            ]
         if end.kind == "absent" or not here.isdisjoint(waiting):
             yield _side(case, end, tuple(waiting), call, None)
     owing: dict[tuple[object, ...], tuple[set[int], Call]] = {}
