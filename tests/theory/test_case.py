@@ -89,8 +89,10 @@ def test_a_host_known_in_part_is_whole_where_the_others_are_equal_blocks(hosts, 
 
 @pytest.mark.parametrize(
     ("ranks", "first"),
-    [((0,), True), ((0, 4), True), ((0, 2, 4, 6), True)]
-    + [((4,), False), ((0, 1), False), ((1, 5), False), ((0, 3), False)],
+    [
+        *(((0,), True), ((0, 4), True), ((0, 2, 4, 6), True)),
+        *(((4,), False), ((0, 1), False), ((1, 5), False), ((0, 3), False)),
+    ],
 )
 def test_the_first_rank_of_all_or_of_each_team(ranks, first):
     found = case([WAITS] * 8)
