@@ -233,15 +233,19 @@ class Case:
         ranks = frozenset(late["rank"])
         return ranks if len(ranks) <= max(1, FEW_OF * len(self.seen)) else frozenset()
 
-    def units(self, ranks: Iterable[int]) -> tuple[int, int]:
+    def units(self, ranks: Iterable[int], *, guess: bool = True) -> tuple[int, int]:
         """Return the number of independent failures, and of further ranks in them.
 
         All ranks of one host, or of one group smaller than the job, count as one
         failure. So do most of them, where each that is spared counts as one more: that
         is told with fewer exceptions than rank by rank. Of all ranks of the job, the
-        exceptions are the odd ones. Where no host is known, so does what may be one.
+        exceptions are the odd ones. Where no host is known, so does what may be one, if
+        that is to be guessed.
         """
         left = set(ranks)
+        known = self.frames["ranks"].drop_nulls(["host", "rank"])["rank"]
+        if guess and left.isdisjoint(known) and host_blocks.is_one(left):
+            return 1, len(left) - 1
         everyone = len(world.ranks(self.frames))
         failures = kin = 0
         for some in self._wholes:
@@ -250,9 +254,6 @@ class Case:
                 left -= hit
                 failures += 1 + spared
                 kin += len(hit) - 1
-        known = self.frames["ranks"].drop_nulls(["host", "rank"])["rank"]
-        if left.isdisjoint(known) and host_blocks.is_one(left):
-            return failures + 1, kin + len(left) - 1
         return failures + len(left), kin
 
     def gone_host(self, ranks: Iterable[int]) -> tuple[int, ...]:
@@ -268,7 +269,9 @@ class Case:
             return ()
         placed = self.frames["ranks"].drop_nulls(["host", "rank"])
         hosts = [some for some in host_blocks.by_host(placed) if some <= told]
-        whole = self.units(told)[0] == 1 or told == frozenset().union(*hosts)
+        whole = self.units(told, guess=False)[0] == 1 or told == frozenset().union(
+            *hosts
+        )
         return tuple(sorted(told)) if whole else ()
 
     @cached_property

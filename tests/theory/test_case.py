@@ -97,3 +97,10 @@ def test_a_host_known_in_part_is_whole_where_the_others_are_equal_blocks(hosts, 
 def test_the_first_rank_of_all_or_of_each_team(ranks, first):
     found = case([WAITS] * 8)
     assert sides.are_first(found, found.ends[0], ranks) is first
+
+
+def test_where_no_host_is_known_a_block_of_ranks_may_be_one():
+    found = case([WAITS] * 16, hosts=None)
+    assert found.units([8, 9, 10, 11]) == (1, 3)
+    assert found.units([8, 9, 10, 11], guess=False) == (2, 2)  # two pairs
+    assert found.units([9, 10, 11, 12])[0] > 1

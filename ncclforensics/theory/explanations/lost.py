@@ -49,7 +49,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     if lived and roll_call.call(case.frames).apart:
         return  # another rank failed, and these were killed because of it
     # one loss explains all ranks of a host; otherwise each rank is a separate story
-    whole = len(unseen) > 1 and case.units(unseen)[0] == 1
+    whole = len(unseen) > 1 and case.units(unseen, guess=False)[0] == 1
     for ranks in [tuple(unseen)] if whole else [(rank,) for rank in unseen]:
         left = {*ranks} & _left_something(case)
         others = world.ranks(case.frames) - case.seen - _left_something(case)
