@@ -313,13 +313,11 @@ def _held(case: Case, end: End) -> Iterator[Side]:
     )[:MOST_CALLS]
     for call in calls:
         waiting = call["waiting"]
-        if end.kind != "absent":
-            # who waits nowhere else, by its dump, is there with them
-            waiting = [
-                r for r in waiting if r in here or (dumped and len(held[r]) == 1)
-            ]
-        if end.kind == "absent" or not here.isdisjoint(waiting):
-            yield _side(case, end, tuple(waiting), call, None)
+        inside = [r for r in waiting if r in here or end.kind == "absent"]
+        # by its dump, who waits nowhere else is there with them
+        more = [r for r in waiting if r in here or (dumped and len(held[r]) == 1)]
+        for ranks in (inside, more) if inside else ():
+            yield _side(case, end, tuple(ranks), call, None)
     owing: dict[tuple[object, ...], tuple[set[int], Call]] = {}
     for number in end.calls:
         call = case.calls[number]
