@@ -243,10 +243,11 @@ class Case:
         that is to be guessed.
         """
         left = set(ranks)
-        known = self.frames["ranks"].drop_nulls(["host", "rank"])["rank"]
-        if guess and left.isdisjoint(known) and host_blocks.is_one(left):
-            return 1, len(left) - 1
         everyone = len(world.ranks(self.frames))
+        known = self.frames["ranks"].drop_nulls(["host", "rank"])["rank"]
+        few = guess and HOSTS * len(left) <= everyone and left.isdisjoint(known)
+        if few and host_blocks.is_one(left):
+            return 1, len(left) - 1
         failures = kin = 0
         for some in self._wholes:
             hit, spared = left & some, len(some - left)
@@ -304,6 +305,7 @@ class Case:
 
 
 MOST_GROUPS = 4096
+HOSTS = 4  # in a job of fewer, ranks are not guessed to be one
 FEW_OF = 1 / 8  # of the ranks; if more lag, they lag because they wait
 FEW_GROUPS = 2  # among two groups of a kind, neither is the odd one
 SEEN_IN = ("waiting", "behind", "done", "absent")

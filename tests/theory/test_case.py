@@ -104,3 +104,4 @@ def test_where_no_host_is_known_a_block_of_ranks_may_be_one():
     assert found.units([8, 9, 10, 11]) == (1, 3)
     assert found.units([8, 9, 10, 11], guess=False) == (2, 2)  # two pairs
     assert found.units([9, 10, 11, 12])[0] > 1
+    assert found.units(range(8))[0] > 1  # half of the job
