@@ -130,12 +130,18 @@ def _is_inside(mine: Way, ways: list[Way]) -> bool:
 
 
 def _named(mine: Way, ways: list[Way]) -> Literal["", "conditional", "uneven"]:
-    """Return what the outermost function that tells it, of those of its own, tells."""
+    """Return what the outermost function that tells it, of those of its own, tells.
+
+    The hooks of a framework are called at the end of everything: its functions count
+    only where the user's own tell nothing, and then all together.
+    """
     both = {frame[0] for w in ways for frame in w}
-    for name in (str(frame[0]) for frame in mine if frame[0] not in both):
-        if FEW_DO.search(name):
+    own = [(str(name), str(file)) for name, file, _ in mine if name not in both]
+    users = [name for name, file in own if not re.search(code_places.INSTALLED, file)]
+    for names in (*users, " ".join(name for name, _ in own)):
+        if FEW_DO.search(names):
             return "conditional"
-        if AT_THE_END.search(name):
+        if AT_THE_END.search(names):
             return "uneven"
     return ""
 

@@ -315,8 +315,9 @@ def _held(case: Case, end: End) -> Iterator[Side]:
         waiting = call["waiting"]
         inside = [r for r in waiting if r in here or end.kind == "absent"]
         # by its dump, who waits nowhere else is there with them
-        more = [r for r in waiting if r in here or (dumped and len(held[r]) == 1)]
-        for ranks in (inside, more) if inside else ():
+        more = [r for r in waiting if r in here or len(held[r]) == 1]
+        both = (inside, more) if dumped and end.kind != "absent" else (inside,)
+        for ranks in both if inside else ():
             yield _side(case, end, tuple(ranks), call, None)
     owing: dict[tuple[object, ...], tuple[set[int], Call]] = {}
     for number in end.calls:

@@ -28,6 +28,22 @@ def test_the_names_of_functions_tell_a_loop_from_its_end(way, named):
     assert call_sites._named(mine, [[("main", "t.py", 2)]]) == named
 
 
+LIGHTNING = "/opt/venv/lib/python3.11/site-packages/lightning/pytorch/loops/fit_loop.py"
+
+
+@pytest.mark.parametrize(
+    ("way", "named"),
+    [
+        ([("on_advance_end", LIGHTNING, 3), ("evaluate", "t.py", 9)], "conditional"),
+        ([("end_of_epoch", "t.py", 3), ("evaluate", "t.py", 9)], "uneven"),
+        ([("evaluate", "t.py", 3), ("end_of_epoch", "t.py", 9)], "conditional"),
+        ([("on_advance_end", LIGHTNING, 3), ("step", "t.py", 9)], "uneven"),
+    ],
+)
+def test_the_users_outermost_function_tells_more_than_a_hook_of_a_framework(way, named):
+    assert call_sites._named(way, []) == named
+
+
 def test_functions_that_all_are_in_tell_nothing():
     here = [("main", "t.py", 1), ("train_epoch_end", "t.py", 7)]
     there = [("main", "t.py", 1), ("train_epoch_end", "t.py", 9)]
