@@ -14,16 +14,12 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from ncclforensics.correlate.traces import code_places
-from ncclforensics.model.plans import collected
+from ncclforensics.theory.stack_ways import Way, way, ways_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ncclforensics.model.frames import Frames
     from ncclforensics.theory.case import Case
     from ncclforensics.theory.sides import Side
-
-Way = list[tuple[str, str, int | None]]
 
 # functions in which a few ranks make calls of their own
 FEW_DO = re.compile(
@@ -68,7 +64,7 @@ def of(case: Case, side: Side) -> Place:
     if not mine:
         return Place(barrier=barrier)
     others = [other for other in _usual(case, side) if other != stack]
-    usual = _ways(case.frames, others).values()
+    usual = ways_of(case.frames, others).values()
     ways = [w for w in usual if w[0][1] == mine[0][1]]
     # single frames, as from tracebacks and log lines, show no enclosing function
     deep = len(mine) > 1 or any(len(w) > 1 for w in ways)
@@ -144,32 +140,6 @@ def _named(mine: Way, ways: list[Way]) -> Literal["", "conditional", "uneven"]:
         if AT_THE_END.search(names):
             return "uneven"
     return ""
-
-
-def way(frames: Frames, stack: int | None) -> Way:
-    """Return a stack's frames in user code, outermost first: function, file, line."""
-    return _ways(frames, [stack]).get(stack, [])
-
-
-def _ways(frames: Frames, stacks: Iterable[int | None]) -> dict[int | None, Way]:
-    """Return the `way` of each of `stacks` that has frames in user code, in order."""
-    wanted = [stack for stack in stacks if stack is not None]
-    if not wanted:
-        return {}
-    is_wanted = pl.col("stack").is_in(pl.Series(wanted, dtype=pl.UInt64).implode())
-    own = collected(
-        frames["stacks"]
-        .lazy()
-        .filter(is_wanted)
-        .filter(code_places.is_own())
-        .unique(["stack", "depth"], keep="first")
-        .sort("depth", descending=True)
-        .select("stack", "function", "file", "file_line")
-    )
-    ways: dict[int | None, Way] = {stack: [] for stack in wanted}
-    for stack, *frame in own.iter_rows():
-        ways[stack].append((frame[0], frame[1], frame[2]))
-    return {stack: found for stack, found in ways.items() if found}
 
 
 def parting(frames: Frames, mine: int | None, theirs: int | None) -> str:

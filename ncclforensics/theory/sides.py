@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ncclforensics.correlate.traces import code_places
-from ncclforensics.theory import call_sites, edits, weights
+from ncclforensics.theory import edits, weights
 from ncclforensics.theory.program import Deviation
+from ncclforensics.theory.stack_ways import way
 from ncclforensics.theory.story import culprits
 
 if TYPE_CHECKING:
@@ -240,8 +241,9 @@ def is_at_one_place(case: Case, ranks: tuple[int, ...], call: Call) -> bool:
     if own & others:
         return True
     # the functions of torch differ from operation to operation
-    ways = [call_sites.way(case.frames, stack) for stack in own]
-    return any(way in ways for s in others if (way := call_sites.way(case.frames, s)))
+    ways = [way(case.frames, stack) for stack in own]
+    theirs = (way(case.frames, stack) for stack in others)
+    return any(one in ways for one in theirs if one)
 
 
 def alone(case: Case, end: End) -> Iterator[Side]:
