@@ -55,7 +55,7 @@ def find(
     ranks = _ranks(frames, told, joined, of)
     unfound = absent_launcher.lines(frames, told)
     if unfound.height:
-        hosts = common.hosts(unfound["host"])
+        hosts = common.hosts(unfound["host"]) or common.hosts_of(frames, ranks)
         words = absent_launcher.words(unfound)
         return Who(ranks, hosts, words, cites=common.cites(unfound))
     logins = frames.message(*LOGINS)

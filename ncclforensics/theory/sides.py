@@ -71,8 +71,7 @@ def blame(
     Ranks that make up a whole host, stage or group count as one failure. The surprise
     of the ranks `explained` is explained as well, and costs nothing.
     """
-    members = {r for n in end.calls for r in case.calls[n]["members"] or ()}
-    most = 2 * len(ranks) > len(around(case, end) | members | {*ranks})
+    most = 2 * len(ranks) > len(_everyone(case, end) | {*ranks})
     # lines may be of a part of the ranks
     most &= case.frames.has("collectives")
     return (
@@ -147,9 +146,7 @@ def are_first(case: Case, end: End, ranks: tuple[int, ...]) -> bool:
 
     These are the first one, and each so many behind it, to the end.
     """
-    everyone = around(case, end) | {
-        rank for n in end.calls for rank in case.calls[n]["members"] or ()
-    }
+    everyone = _everyone(case, end)
     step = max(everyone) + 1 - max(ranks)
     alone = ranks == (min(everyone),)
     return alone or {*ranks} == {*range(min(everyone), max(everyone) + 1, step)}
@@ -159,6 +156,12 @@ def around(case: Case, end: End) -> set[int]:
     """Return the ranks at an end, and those in or behind its calls."""
     some = {r for n in end.calls for w in HERE for r in case.calls[n][w] or ()}
     return {*end.ranks, *some}
+
+
+def _everyone(case: Case, end: End) -> set[int]:
+    """Return the ranks around an end, and all members of its calls."""
+    members = {r for n in end.calls for r in case.calls[n]["members"] or ()}
+    return around(case, end) | members
 
 
 def _deviations(

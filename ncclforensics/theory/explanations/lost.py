@@ -50,13 +50,12 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         return  # another rank failed, and these were killed because of it
     # one loss explains all ranks of a host; otherwise each rank is a separate story
     whole = len(unseen) > 1 and case.units(unseen, guess=False)[0] == 1
+    heard = _left_something(case)
+    others = (world.ranks(case.frames) - case.seen - heard) | {*unseen}
     for ranks in [tuple(unseen)] if whole else [(rank,) for rank in unseen]:
-        left = {*ranks} & _left_something(case)
-        others = world.ranks(case.frames) - case.seen - _left_something(case)
-        others |= {*unseen}
         gone = "node-lost" if whole else "crashed-rank"
         yield Story(
-            "missing-rank" if lived or left else gone,
+            "missing-rank" if lived or {*ranks} & heard else gone,
             ranks,
             call,
             what="lost",
