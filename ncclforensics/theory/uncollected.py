@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.findings import Cite, Finding
     from ncclforensics.model.frames import Frames
 
+GONE = ("crashed-rank", "missing-rank")  # of ranks of which there is no dump
 REMEDY = (
     Action("find the log and the dump of {who}, and its process: is it alive?"),
     Action("dmesg -T | tail -n 100", at="host"),
@@ -39,8 +40,17 @@ def uncollected(frames: Frames) -> tuple[int, ...]:
 
 
 def awaited(frames: Frames) -> tuple[tuple[int, ...], tuple[Cite, ...]]:
-    """Return the lost ranks that all waits lead to, and ranks that wait for them."""
-    lost = weighed(frames).of("crashed-rank")
+    """Return the ranks without a dump that all waits lead to, and who waits for them.
+
+    That a process died, of whatever rank, supports these stories: they need not be sure
+    enough to be told by themselves.
+    """
+    dumped = {*call_summary.dumps(frames)["rank"].drop_nulls()}
+    lost = [
+        told
+        for told in weighed(frames).ends
+        if told.story.slug in GONE and dumped.isdisjoint(told.story.ranks)
+    ]
     calls = [call for told in lost if (call := told.story.call) is not None]
     ranks = {rank for told in lost for rank in told.story.ranks}
     cites = [cite for call in calls for cite in wording.waiting(frames, call)]

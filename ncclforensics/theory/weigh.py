@@ -143,8 +143,8 @@ def _told(case: Case, end: End) -> Told:
     )
     # the story that nobody is odd counts only if the best sides tie
     whole = next((s for s in stories if s.what == "all"), None)
-    best, *rest = (s for s in stories if s is not whole)
-    least = best.cost
+    best, *rest = _weakest_first([s for s in stories if s is not whole])
+    least = min(s.cost for s in (best, *rest))
     if (tie := _tied(whole, [best, *rest])) is not None:
         best, rest = tie
         least = min(least, best.cost)
@@ -164,6 +164,21 @@ def _told(case: Case, end: End) -> Told:
     if sure == "certain" and min(classes, default=weights.CAP) < weights.LIKELY:
         sure = "likely"
     return Told(end, best, margin, sure, tuple(rest), _cites(case, best))
+
+
+def _weakest_first(stories: list[Story]) -> list[Story]:
+    """Return the stories, sorted by cost, with the one to be told first.
+
+    Where two classes tie that explain why a call is another one, only that it is one is
+    known: that class is told.
+    """
+    best = stories[0]
+    same = [s for s in stories if s.ranks == best.ranks and s.slug != best.slug]
+    even = [s for s in same if s.cost - best.cost < weights.TIE]
+    plain = next((s for s in same if s.slug in TIES), None)
+    if not even or plain is None or best.slug in TIES:
+        return stories
+    return [plain, *(s for s in stories if s is not plain)]
 
 
 def _cites(case: Case, story: Story) -> tuple[Cite, ...]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NUMBER = r"(\d{1,9})\D*$"  # the last one of a host's name
 AGREE = 3  # hosts whose numbers and blocks go together
+LARGEST = 8  # GPUs, of most hosts
 SMALLEST = 2  # ranks of a host from which a block tells anything
 
 
@@ -153,9 +154,15 @@ def _without_ranks(frames: Frames) -> tuple[str, ...]:
 
 
 def many(frames: Frames, ranks: Collection[int]) -> int:
-    """Return how many hosts hold all of `ranks` in equal blocks; 0 if none do so."""
+    """Return how many hosts hold all of `ranks` in equal blocks; 0 if none do so.
+
+    Where no host is known, ranks that follow each other from 0 on fill hosts of the
+    largest usual size.
+    """
     placed = frames["ranks"].drop_nulls(["host", "rank"])
     placed = placed.filter(pl.col("rank").is_in(list(ranks)))
+    if placed.is_empty() and {*ranks} == {*range(len(ranks))}:
+        return 0 if len(ranks) % LARGEST else len(ranks) // LARGEST
     hosts = by_host(placed)
     whole = placed["rank"].n_unique() == len(ranks)
     return len(hosts) if whole and _size({*hosts}) else 0

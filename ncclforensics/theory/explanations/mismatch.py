@@ -47,7 +47,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                     *_claimed(case, side.aspect, ranks),
                     ("known elsewhere", _extra(case, end, ranks)),
                     ("said over", float({*ranks} <= case.over)),
-                    ("barrier", 3.0 * ("barrier" in side.what.lower())),
+                    ("barrier", float("barrier" in side.what.lower())),
                     ("named place", 2.0 * _is_named(case, end, ranks)),
                     ("came before", float(_is_wanted(case, end, number, ranks))),
                 ),
