@@ -156,10 +156,10 @@ def analyze(
 def _read_whose(ranked: Ranked, frames: Frames) -> frozenset[int] | None:
     """Return whose last lines may tell more: none named for all ranks, None for nobody.
 
-    Of all, where ranks timed out or lost a peer and nothing tells which one and why, or
-    what does is only possible; of missing ranks, whose lines tell whether they were at
-    work, or had left their loop, as those of ranks do that are in another call than
-    their peers.
+    Of all, where ranks wait, timed out or lost a peer and nothing tells for whom and
+    why, or what does is only possible; of missing ranks, whose lines tell whether they
+    were at work, or had left their loop, as those of ranks do that are in another call
+    than their peers.
     """
     verdict = ranked.verdict
     if verdict is not None and (
@@ -168,7 +168,8 @@ def _read_whose(ranked: Ranked, frames: Frames) -> frozenset[int] | None:
         return frozenset(verdict.ranks) or None
     if verdict is not None and verdict.confidence != "possible":
         return frozenset() if verdict.slug in OPEN else None
-    return frozenset() if "victim" in frames["events"]["role"] else None
+    waits = "victim" in frames["events"]["role"] or frames["calls"].height
+    return frozenset() if waits else None
 
 
 UNEQUAL = ("collective-mismatch", "shape-mismatch")  # some rank differs from others

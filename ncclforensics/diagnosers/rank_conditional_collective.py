@@ -36,6 +36,7 @@ from ncclforensics.evidence import analyzer_reports, common, seen_places
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding, NotChecked
 from ncclforensics.model.folding import count, noun
+from ncclforensics.model.last_words import DONE
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import weighed
 
@@ -83,17 +84,25 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             f"{count(len(call['absent']), 'other member')} never made it, and "
             f"{noun(len(call['absent']), 'waits', 'wait')} for nobody."
             if told.end.kind == "absent"
-            else "the others never made it" + wording.elsewhere(frames, told)
+            else f"the others never made it{wording.elsewhere(frames, told)}"
         )
+        unheard = (*call["absent"], *call["unseen"])
+        over = common.printed(frames, unheard, DONE)
+        waits = wording.waiting(frames, call, ranks) or told.cites
+        said = ""
+        if told.story.what == "after" and over.height:
+            words = str(over["text"][0]).strip()[:120]
+            said = f" They are through: one of them printed `{words}`."
         yield wording.finding(
             frames,
             told,
             f"{who} alone made {what}",
             f"Only {who} made {what}; {others}"
+            + said
             + wording.others_behind(frames, ranks)
             + seen_places.told_at_work(frames, call["absent"]),
             REMEDY,
-            wording.waiting(frames, call, ranks) or told.cites,
+            (*waits, *common.cites(over, 2)),
             first_seen=wording.onset(frames, call, ranks),
         )
 

@@ -109,7 +109,11 @@ def test_ranks_outside_of_a_circle_do_not_tell_whose_turn_a_call_was(
 
 @pytest.mark.parametrize("rank", [0, 2])
 def test_a_barrier_at_a_new_place_stands_behind_a_condition_or_a_loop(rank, tmp_path):
-    """The others are in a step's call of the same group, at the same number."""
+    """The others are in a step's call of the same group, at the same number.
+
+    On rank 0, where conditions are, both are as likely: only that the calls differ is
+    known.
+    """
     job, _ = simulate.job(1, 1, 4)
     run = job.runs[rank]
     steps = [i for i, op in enumerate(run.program) if op.site == "loss"]
@@ -117,7 +121,7 @@ def test_a_barrier_at_a_new_place_stands_behind_a_condition_or_a_loop(rank, tmp_
     run.program = [*run.program[: steps[1]], end, *run.program[steps[1] :]]
     case = simulate_faults.finished(job, [], 0)
     slug, ranks = judging.named(judging.analysis(case, tmp_path))
-    kind = "rank-conditional-collective" if rank == 0 else "uneven-inputs"
+    kind = "collective-mismatch" if rank == 0 else "uneven-inputs"
     assert (slug, ranks) == (kind, (rank,))
 
 

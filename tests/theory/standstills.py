@@ -27,6 +27,7 @@ def frames(
     *,
     unseen=(),
     stands=True,
+    code=1,
     hosts=None,
     sizes=None,
     stacks=True,
@@ -38,8 +39,8 @@ def frames(
 ):
     """Return correlated frames of ranks 0, 1, … with these programs.
 
-    Of `unseen` ranks there is nothing; `stands` adds an exit that proves that the job
-    had failed; `hosts` are names by rank; `sizes` maps (rank, place) to elements;
+    Of `unseen` ranks there is nothing; `stands` adds an exit of a rank that is not told, with
+    `code`, which proves that the job had failed; `hosts` are names by rank; `sizes` maps (rank, place) to elements;
     `states` gives the state of what a rank has open, `kept` how many calls its ring
     holds, `late` how many seconds later the last one was made; of `fresh` ranks the last
     call that ended is not retired yet; `more` are further columns.
@@ -72,9 +73,18 @@ def frames(
         "collectives": tables.rows("collectives", made),
         "groups": tables.rows("groups", groups),
         "ranks": tables.rows("ranks", who),
+        "sources": tables.rows(
+            "sources",
+            [
+                {"kind": "flight_recorder_pickle", "source": f"dump_{r}", "rank": r}
+                | {"cut": False}
+                for r in told
+                if r not in unseen
+            ],
+        ),
     }
     if stands:
-        exits = [{"code": 1, "source": "agent.log", "line": 1}]
+        exits = [{"code": code, "source": "agent.log", "line": 1}]
         given["exits"] = tables.rows("exits", exits)
     return correlate(Frames(given))
 

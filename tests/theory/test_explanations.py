@@ -97,6 +97,12 @@ def test_an_extra_call_that_all_others_are_at_another_one_in_place_of_is_too():
     assert named(programs) == [("rank-conditional-collective", (2,))]
 
 
+def test_where_a_condition_and_a_shorter_loop_tie_only_the_mismatch_is_told():
+    """A barrier in place of a call: of rank 0, which conditions are on, or of a loop."""
+    barrier = f"{HISTORY}abcdp|B"
+    assert named([barrier, *[WAITS] * 3]) == [("collective-mismatch", (0,))]
+
+
 @pytest.mark.parametrize("stacks", [True, False])
 def test_the_call_at_the_end_of_an_epoch_too_early_is_uneven(stacks):
     found = circle("|BF", before=EPOCHS, stacks=stacks)

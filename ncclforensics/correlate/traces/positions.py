@@ -29,6 +29,29 @@ def since() -> pl.Expr:
     return (pl.col("t") - ran).cast(TIME)
 
 
+def first_open(positions: pl.LazyFrame) -> pl.LazyFrame:
+    """Return positions whose `timed_out` is the first call that the rank has open.
+
+    A watchdog may give up a later one first. The call behind the last completed one is
+    open as well, if another rank of the group gave it up: some numbers have no call.
+    """
+    given_up = positions.drop_nulls("timed_out").group_by("group", "timed_out")
+    calls = given_up.agg(pl.col("op").drop_nulls().first().alias("earlier"))
+    behind = (pl.col("last_completed") + 1).alias("behind")
+    known = positions.with_columns(behind).join(
+        calls.with_columns(pl.col("timed_out").alias("first")),
+        left_on=["group", "behind"],
+        right_on=["group", "timed_out"],
+        how="left",
+        maintain_order="left",
+    )
+    is_earlier = (pl.col("first") < pl.col("timed_out")).fill_null(False)
+    return known.with_columns(
+        pl.when(is_earlier).then(new).otherwise(old).alias(old)
+        for old, new in (("op", pl.col("earlier")), ("timed_out", pl.col("first")))
+    ).drop("behind", "first", "earlier")
+
+
 @once_if_empty(decided_by=1)
 def named(
     positions: pl.DataFrame, groups: pl.DataFrame, made: pl.DataFrame

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from ncclforensics.correlate.traces.positions import since
+from ncclforensics.correlate.traces.positions import first_open, since
 from ncclforensics.model import tables
 from ncclforensics.model.frames import once_if_empty
 from ncclforensics.model.plans import collected
@@ -337,8 +337,7 @@ def standings(
         .join(first, on=KEY, how="left")
     )
     from_logs = (
-        positions.lazy()
-        .drop_nulls(["group", "rank"])
+        first_open(positions.lazy().drop_nulls(["group", "rank"]))
         .group_by(KEY, maintain_order=True)
         .agg(
             *(pl.col(c).first() for c in about),

@@ -49,7 +49,7 @@ OVER = (
     r"(?i)\b(?:exhausted|StopIteration|end of (?:the )?data\b"
     r"|(?:ran|run|is|are) out of (?:data|batches|samples|inputs)"
     r"|no more (?:data|batches|samples)|max_(?:epochs|steps)=\S+ reached"
-    r"|(?:training|all epochs|fit(?:\(\))?) (?:is |are |has |was )?(?:finished|"
+    r"|(?:training|all [a-z]+|fit(?:\(\))?) (?:is |are |has |was )?(?:finished|"
     r"completed?|done|over|returned)|(?:exiting|leaving|bye)\b|exit(?: code)? 0\b"
     r"|exit[.!]?$)"
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ncclforensics.correlate.waits import last_words
 from ncclforensics.theory import call_sites, sides, strayed_messages
 from ncclforensics.theory.story import Story
 
@@ -27,6 +28,7 @@ AGAINST = {
 
 def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame sides that are in a call that the others are not in."""
+    yield from _after_the_end(case, end)
     if end.kind not in ("circle", "absent", *sides.JOINED):
         return
     lowest = min(sides.around(case, end), default=None)
@@ -54,4 +56,22 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 ("first rank", float(lowest not in side.ranks and not is_role)),
                 ("made by all", float(sides.is_shared(case, side) is True)),
             ),
+        )
+
+
+def _after_the_end(case: Case, end: End) -> Iterator[Story]:
+    """Blame the ranks in a call for which all others said that their loop is over."""
+    if end.kind not in ("absent", "unseen") or len(end.calls) > 1:
+        return
+    call = case.calls[end.calls[0]]
+    waiting = tuple(call["waiting"])
+    others = {*(call["absent"] or ()), *(call["unseen"] or ())}
+    over = last_words.over(case.frames, frozenset(waiting)) | case.ended
+    if others and others <= over and not call["is_p2p"]:
+        yield Story(
+            SLUG,
+            waiting,
+            call,
+            what="after",
+            costs=(*sides.blame(case, end, "off program", waiting), ("no history", 1)),
         )

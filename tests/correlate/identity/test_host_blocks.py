@@ -97,3 +97,11 @@ def test_hosts_known_in_part_hold_blocks_of_the_one_size_that_fits(
     assert host_blocks.around(known, [40, 44]) == (("f",) if block else ())
     assert host_blocks.around(known, [39, 40]) == ()
     assert host_blocks.around(known, [56]) == ()
+
+
+@pytest.mark.parametrize(
+    ("ranks", "hosts"),
+    [(range(128), 16), (range(12), 0), (range(8, 24), 0), ([0, *range(2, 17)], 0)],
+)
+def test_where_no_host_is_known_ranks_from_0_on_fill_hosts_of_8(ranks, hosts):
+    assert host_blocks.many(frames({}, world=128), ranks) == hosts

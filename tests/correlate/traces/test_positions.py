@@ -85,3 +85,21 @@ def test_a_group_with_messages_elsewhere_and_no_entry_here_may_count_those():
     status = [("0", None, 5), ("1", None, 11_986)]
     message = entry(rank=3, source="other", is_p2p=True, op="send", backend="nccl")
     assert named(status, groups, [message]) == [("0", 5)]
+
+
+def first_open(*given_up):
+    """Return by rank the first open call; `given_up` are (rank, call, completed, op)."""
+    columns = ("rank", "timed_out", "last_completed", "op")
+    rows = [{"group": "g", **dict(zip(columns, row, strict=True))} for row in given_up]
+    found = positions.first_open(pl.LazyFrame(rows)).collect()
+    return found.select("rank", "timed_out", "op").rows()
+
+
+def test_a_later_call_that_was_given_up_first_does_not_end_the_one_before_it():
+    told = first_open((0, 9, 8, "ALLREDUCE"), (1, 10, 8, "BROADCAST"))
+    assert told == [(0, 9, "ALLREDUCE"), (1, 9, "ALLREDUCE")]
+
+
+def test_but_a_number_that_nobody_gave_up_may_have_no_call():
+    told = [(0, 10, 8, "ALLREDUCE"), (1, 10, 9, "ALLREDUCE"), (2, 12, -1, "BROADCAST")]
+    assert first_open(*told) == [(rank, call, op) for rank, call, _, op in told]
