@@ -19,7 +19,8 @@ LEAST = 2  # ranks of a node: folders of one rank each are named by rank
 NAME = r"^[A-Za-z][A-Za-z0-9._-]*$"
 # the name of a file up to its kind, ending or rank; no host name has an underscore
 FILE = (
-    r"([A-Za-z][A-Za-z0-9.-]*?)(?:[._-](?:py-?spy|stacks?|gdb|trace|dump))?"
+    r"([A-Za-z][A-Za-z0-9.-]*?)"
+    r"(?:[._-](?:py-?spy|stacks?|gdb|(?:nccl_|comm_lib_)?trace|dump))?"
     r"(?:[._-](?:global[-_]?)?rank[-_.=]?\d+[^/]*|\.(?:log|txt|out|err))?$"
 )
 # parts of a job that hold blocks of ranks as well, and usual names of folders

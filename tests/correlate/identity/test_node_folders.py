@@ -70,8 +70,11 @@ def test_files_with_a_block_of_ranks_each_are_named_by_their_nodes(analyzed, bes
     assert found == {rank: f"h100-r3-n{rank // 4}" for rank in range(8)}
 
 
-def test_the_kind_of_a_file_is_no_part_of_the_name_of_its_node(analyzed):
-    logs = together(lambda rank: f"spy/c0{rank // 4}.pyspy.txt")
+@pytest.mark.parametrize(
+    "rest", [".pyspy.txt", ".nccl_trace_rank_{}", ".comm_lib_trace_rank_{}.log"]
+)
+def test_the_kind_of_a_file_is_no_part_of_the_name_of_its_node(analyzed, rest):
+    logs = together(lambda rank: f"spy/c0{rank // 4}{rest.format(rank)}")
     found = hosts(analyzed(logs))
     assert found == {rank: f"c0{rank // 4}" for rank in range(8)}
 
