@@ -10,17 +10,27 @@ from ncclforensics.theory.weigh import weighed
 HISTORY = STEP * 16
 
 
-def told(waits, through, unseen=()):
-    """Return what is told where a program waits, and some ranks said they are through."""
-    shown = frames([waits, *[HISTORY] * 3], stands=False, unseen=unseen)
+def ended(shown, through):
+    """Return what is told of frames in which some ranks said that they are through."""
     said = [
-        {"message": DONE, "rank": rank, "text": "ran out of data, bye", "role": "neutral"}
+        {
+            "message": DONE,
+            "rank": rank,
+            "text": "ran out of data, bye",
+            "role": "neutral",
+        }
         | {"source": f"rank{rank}.log", "line": 9}
         for rank in through
     ]
     lines = tables.rows("events", said)
     ends = weighed(Frames({**shown.tables, "events": lines})).ends
     return [(end.story.slug, end.story.ranks, end.confidence) for end in ends]
+
+
+def told(waits, through, unseen=()):
+    """Return the same where rank 0 waits, and nothing proves that the job stopped."""
+    shown = frames([waits, *[HISTORY] * 3], stands=False, unseen=unseen)
+    return ended(shown, through)
 
 
 def test_a_call_for_which_all_others_are_through_is_conditional():
@@ -32,3 +42,11 @@ def test_a_call_for_which_all_others_are_through_is_conditional():
 def test_while_one_of_them_has_not_said_so_it_may_still_come():
     """The look-alike."""
     assert told(f"{HISTORY}|X", {1, 2}, unseen=(1, 2, 3))[0][2] is None
+
+
+def test_of_the_one_that_is_through_others_wait_although_nothing_else_shows_it():
+    """The reverse: one had fewer batches, and left neither a dump nor an exit."""
+    waits = {rank: f"{HISTORY}abcdp|W" for rank in (0, 1, 3)}
+    shown = frames(waits | {2: ""}, unseen=(2,))
+    assert ended(shown, {2}) == [("uneven-inputs", (2,), "likely")]
+    assert ended(shown, set())[0][0] != "uneven-inputs"

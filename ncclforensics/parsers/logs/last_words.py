@@ -50,7 +50,8 @@ OVER = (
     r"|(?:ran|run|is|are) out of (?:data|batches|samples|inputs)"
     r"|no more (?:data|batches|samples)|max_(?:epochs|steps)=\S+ reached"
     r"|(?:training|all [a-z]+|fit(?:\(\))?) (?:is |are |has |was )?(?:finished|"
-    r"completed?|done|over|returned)|(?:exiting|leaving|bye)\b|exit(?: code)? 0\b"
+    r"completed?|done|over|returned)|(?:exiting|leaving|bye)\b"
+    r"|exit(?:s|ed)?(?: with)?(?: code| status)? 0\b"
     r"|exit[.!]?$)"
 )
 # ranks say this in health as well, but all of them

@@ -28,7 +28,7 @@ AGAINST = {
 
 def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame sides in a call after the loop, or ranks that exited or said it is over."""
-    if end.kind == "absent" and {*end.ranks} <= case.ended | case.over:
+    if end.kind in ("absent", "unseen") and {*end.ranks} <= case.ended | case.over:
         yield Story(
             "uneven-inputs",
             end.ranks,
