@@ -135,10 +135,9 @@ def _named(mine: Way, ways: list[Way]) -> Literal["", "conditional", "uneven"]:
     own = [(str(name), str(file)) for name, file, _ in mine if name not in both]
     users = [name for name, file in own if not re.search(code_places.INSTALLED, file)]
     for names in (*users, " ".join(name for name, _ in own)):
-        if FEW_DO.search(names):
-            return "conditional"
-        if AT_THE_END.search(names):
-            return "uneven"
+        few, end = FEW_DO.search(names), AT_THE_END.search(names)
+        if (few is None) != (end is None):  # `save_epoch` tells neither
+            return "conditional" if few else "uneven"
     return ""
 
 

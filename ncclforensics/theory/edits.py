@@ -141,8 +141,9 @@ def _made_as_many(told: Program, row: int, skipped: list[int]) -> bool:
 def _at_another_line(told: Program, row: int, foreseen: list[int]) -> Edit | None:
     """Return the edit of a call made at another line than the next one of its kind.
 
-    None if none was to come soon. What is before that one was skipped if the calls
-    behind go on from there; else the call has moved.
+    None if none was to come soon. What is before that one was made later if no group
+    lacks a call, and skipped if the calls behind go on from there; else the call has
+    moved.
     """
     plain = told.calls["siteless"]
     soon = [plain[r] for r in _rows(told, foreseen)]
@@ -151,6 +152,8 @@ def _at_another_line(told: Program, row: int, foreseen: list[int]) -> Edit | Non
         return None
     at = soon.index(made[0], 1)
     skipped, rest = soon[:at], soon[at + 1 :]
+    if {*skipped} <= {*made[1:]} and _made_as_many(told, row, foreseen[:at]):
+        return Edit("swap", row, _rows(told, foreseen[:at]))
     went_on = _alike(made[1:], rest) > _alike(made[1:], [*skipped, *rest])
     kind: Kind = "skip" if went_on else "moved"
     rows = _rows(told, foreseen[: at if went_on else 1])

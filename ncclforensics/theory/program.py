@@ -182,7 +182,9 @@ class Program:
                 pl.int_range(pl.len()).alias("row"),
                 (pl.len().over("rank") - pl.col("place")).alias("from_end"),
             )
-            .filter((pl.col("from_end") <= TAIL) & pl.col("bits").is_not_nan())
+            .filter((pl.col("from_end") <= TAIL + 1) & pl.col("bits").is_not_nan())
+            .with_columns(_of_any().alias("bits"))
+            .filter(pl.col("from_end") <= TAIL)
             .with_columns((pl.col("bits") - _each_time()).clip(0))
         )
         # the first call that deviates shows how; later ones may surprise as much
@@ -291,6 +293,21 @@ class Program:
         end = min(row + most, len(rank))
         same = (rank[row:end] == rank[row]).to_numpy()
         return [int(word) for word in self._words[row:end][same]]
+
+
+def _of_any() -> pl.Expr:
+    """Return the least surprise of any rank of the role that took the same step.
+
+    A step is a collective made right behind another one, by group and number. Where a
+    peer took it as well, it does not set a rank apart: its ring kept another history.
+    """
+    number = pl.when(~pl.col("is_p2p")).then("seq")
+    meeting = [pl.col("group"), number]
+    behind = [column.shift(1).over("rank") for column in meeting]
+    step = [pl.col("role"), pl.col("label"), *meeting, *behind]
+    is_known = pl.all_horizontal(s.is_not_null() for s in step)
+    least = pl.col("bits").min().over(step)
+    return pl.when(is_known).then(least).otherwise("bits")
 
 
 def _each_time() -> pl.Expr:

@@ -42,6 +42,7 @@ NAMED = (
     r"(?i)\[(?:world_|global_)?rank[ =:]?(\d{1,6})[\] ,]"
     r"|\brank[ =](\d{1,6}):|^\(rank (\d{1,6})\)"
 )
+TAG = r"^\[(\d{1,5})\] "
 ISO = r"^.{0,24}?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"
 US = r"^\[?(\d\d)/(\d\d)/(\d{4}) (\d\d:\d\d:\d\d)"
 # words of programs whose data or steps are used up, or that leave in peace
@@ -96,7 +97,9 @@ def read(
     lines = (_lines(log, log.name in owners, first.get(log.name)) for log in logs)
     framed = (some for some in _framed(logs, lines) if some.height)
     of_pid = dict(told.processes().select("pid", "rank").iter_rows())
-    rows = [_rows(some, owners, of_pid, bad) for some in framed]
+    by_path = told["sources"].drop_nulls("rank")["source"]
+    tagged = (_tagged(some, by_path, _everyone(told)) for some in framed)
+    rows = [_rows(some, owners, of_pid, bad) for some in tagged]
     return pl.concat([tables.empty("events"), *rows])
 
 
@@ -164,7 +167,7 @@ def _rows(
         pl.col(column).replace_strict(ranks, default=None, return_dtype=pl.Int64)
         for column, ranks in (("source", owners), ("pid", of_pid))
     )
-    its = pl.coalesce(file, _named(), process)
+    its = pl.coalesce("rank", file, _named(), process)
     file = pl.col("source").rle_id().alias("file")
     framed = framed.with_columns(file, its.alias("rank"), *_stamps()).with_columns(
         pl.coalesce("t", timestamps.absolute("iso", "us")).alias("t")
@@ -249,6 +252,31 @@ def _stamps() -> tuple[pl.Expr, pl.Expr]:
         part.field("3"), part.field("1"), part.field("2"), separator="-"
     )
     return iso, pl.concat_str(day, part.field("4"), separator=" ").alias("us")
+
+
+def _everyone(told: Frames) -> frozenset[int]:
+    """Return the ranks of the job, as far as groups and lines list them."""
+    members = told["groups"]["members"].explode()
+    return frozenset(pl.concat([members, told["ranks"]["rank"]]).drop_nulls())
+
+
+def _tagged(
+    framed: pl.DataFrame, by_path: pl.Series, everyone: frozenset[int]
+) -> pl.DataFrame:
+    """Let `[3] ` in front of lines be a rank, in files whose tags are all the ranks.
+
+    Not in those `by_path` of one rank: there it counts something else.
+    """
+    tag = pl.col("text").str.extract(TAG).cast(pl.Int64).alias("tag")
+    lines = framed.with_columns(tag)
+    held = lines.drop_nulls("tag").group_by("source").agg(pl.col("tag").unique())
+    files = [
+        source
+        for source, tags in held.iter_rows()
+        if len(everyone) > 1 and everyone == {*tags} and source not in by_path
+    ]
+    mine = pl.when(pl.col("source").is_in(files)).then("tag")
+    return lines.with_columns(pl.coalesce("rank", mine).alias("rank")).drop("tag")
 
 
 def _named() -> pl.Expr:

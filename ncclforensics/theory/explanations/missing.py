@@ -74,8 +74,6 @@ def _hidden(case: Case, ranks: tuple[int, ...]) -> tuple[tuple[str, float], ...]
     return (
         ("timed out itself", len(case.waited & {*ranks})),
         ("mute", len(case.mute & {*ranks})),
-        # they wait for each other, or none of them does
-        ("mute", float(not case.together.isdisjoint(ranks))),
         ("host gone", float(case.gone_host(ranks) != ())),
     )
 
