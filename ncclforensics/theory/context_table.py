@@ -12,18 +12,10 @@ if TYPE_CHECKING:
 
     Words = npt.NDArray[np.uint64]
 
-# odd numbers by chance; numpy's generator of such takes long to import
-MIX = np.array(
-    [
-        *(5228884918942040225, 3972913506553083703, 867677891161782325),
-        *(3210467192092342833, 5732409085252860247, 199732150813413611),
-        *(8067059817270670789, 7877216567174520631, 408634265016446785),
-        *(7401027070683464851, 1704434525003862781, 6415998164843139755),
-        *(1429625016433354247, 6379066317472384205, 8841836471022540673),
-        *(9084882992734611501, 6117819017763206487, 1508834481923380311),
-    ],
-    np.uint64,
-)
+LONGEST = 64  # calls of a context
+# powers of an odd number by chance: for the call, each place before it, and the role
+MIX = np.cumprod(np.full(LONGEST + 2, 5228884918942040225, np.uint64))
+_OF_PAIR = np.uint64(3972913506553083703)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +52,16 @@ class Table:
             _looked_up(self.pairs, self.counts_of, _pair(contexts, words)),
         )
 
-    def best(self, context: np.uint64) -> int | None:
-        """Return the most frequent call after a context; None if it was never seen."""
+    def best(self, context: np.uint64, times: int) -> int | None:
+        """Return the usual call after a context that was seen over `times`, or None."""
         at = int(np.searchsorted(self.keys, context))
         known = at < len(self.keys) and self.keys[at] == context
+        known = known and self.totals[at] > times
         return int(self.best_of[at]) if known else None
 
 
 def _pair(contexts: Words, words: Words) -> Words:
-    mixed: Words = contexts * MIX[0] + (words ^ (words >> np.uint64(31))) * MIX[17]
+    mixed: Words = contexts * MIX[0] + (words ^ (words >> np.uint64(31))) * _OF_PAIR
     return mixed
 
 

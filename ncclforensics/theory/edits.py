@@ -152,7 +152,9 @@ def _at_another_line(told: Program, row: int, foreseen: list[int]) -> Edit | Non
         return None
     at = soon.index(made[0], 1)
     skipped, rest = soon[:at], soon[at + 1 :]
-    if {*skipped} <= {*made[1:]} and _made_as_many(told, row, foreseen[:at]):
+    behind = made[1:]
+    is_made = {*skipped} <= {*behind} and len(behind) > at
+    if is_made and _made_as_many(told, row, foreseen[:at]):
         return Edit("swap", row, _rows(told, foreseen[:at]))
     went_on = _alike(made[1:], rest) > _alike(made[1:], [*skipped, *rest])
     kind: Kind = "skip" if went_on else "moved"

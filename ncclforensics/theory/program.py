@@ -1,7 +1,7 @@
 """The program model: how surprising each rank's last calls are, in bits.
 
 It is a variable-order context model over the calls of all ranks of a role together. The
-longest context (16, 8, 4, 2 or 1 calls) that was seen at least `SEEN` times elsewhere
+longest context (64, 32, 16, 8, 4, 2 or 1 calls) that was seen at least `SEEN` times elsewhere
 predicts the next call, and a call that its context does not predict costs bits. Ranks
 of a role (see `roles`) run the same program, so a call that surprises on most of them
 belongs to the program. A rank deviates by its bits above the median of its role, or by
@@ -19,7 +19,7 @@ import polars as pl
 
 from ncclforensics.model.plans import collected
 from ncclforensics.theory import labels, rank_roles, weights
-from ncclforensics.theory.context_table import MIX, Table
+from ncclforensics.theory.context_table import LONGEST, MIX, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Bits = npt.NDArray[np.float64]
 
 MADE = ("rank", "label")
-ORDERS = (16, 8, 4, 2, 1)
+ORDERS = (LONGEST, 32, 16, 8, 4, 2, 1)
 SEEN = 3  # times that a context must have been seen to predict anything
 ESCAPE = 0.05  # of one call, as count of a call that was never seen
 TAIL = 60  # last calls of each rank that are checked for surprise
@@ -97,7 +97,7 @@ class Program:
 
     @cached_property
     def _role(self) -> Words:
-        mixed: Words = self.calls["role"].cast(pl.UInt64).to_numpy() * MIX[17]
+        mixed: Words = self.calls["role"].cast(pl.UInt64).to_numpy() * MIX[LONGEST + 1]
         return mixed
 
     @cached_property
@@ -182,8 +182,9 @@ class Program:
                 pl.int_range(pl.len()).alias("row"),
                 (pl.len().over("rank") - pl.col("place")).alias("from_end"),
             )
-            .filter((pl.col("from_end") <= TAIL + 1) & pl.col("bits").is_not_nan())
+            .filter(pl.col("bits").is_not_nan())
             .with_columns(_of_any().alias("bits"))
+            .with_columns(pl.col("bits").median().over(MADE).alias("each"))
             .filter(pl.col("from_end") <= TAIL)
             .with_columns((pl.col("bits") - _each_time()).clip(0))
         )
@@ -277,14 +278,16 @@ class Program:
         return found
 
     def _next(self, role: np.uint64, way: Sequence[int]) -> int | None:
-        for order in ORDERS:
-            if len(way) < order:
-                continue
-            before = np.array(way[::-1][:order], np.uint64)
-            mixed = (before ^ (before >> np.uint64(29))) * MIX[1 : order + 1]
-            context = mixed.sum(dtype=np.uint64, initial=role)
-            if (best := self._tables[order].best(context)) is not None:
-                return best
+        before = np.array(way[::-1], np.uint64)
+        mixed = (before ^ (before >> np.uint64(29))) * MIX[1 : len(way) + 1]
+        hashes = role + np.cumsum(mixed, dtype=np.uint64)
+        orders = [order for order in ORDERS if order <= len(way)]
+        # a longer context may be that of the one call that is to be predicted
+        for times in (SEEN, 0):
+            for order in orders:
+                context = hashes[order - 1]
+                if (best := self._tables[order].best(context, times)) is not None:
+                    return best
         return None
 
     def actual(self, row: int, most: int = AHEAD) -> list[int]:
@@ -311,16 +314,16 @@ def _of_any() -> pl.Expr:
 
 
 def _each_time() -> pl.Expr:
-    """Return the mean surprise of a rank's other calls with the label of a call.
+    """Return the usual surprise of a rank's calls with the label of a call.
 
-    A call that its rank makes seldom surprises each time. What happened to a call that
-    is open may have happened to others that are: they say nothing of it.
+    A call that its rank makes seldom surprises each time, which is told of calls that
+    it made lately. What happened to a call that is open may have happened to others
+    that are: they say nothing of it.
     """
-    bits, own = pl.col("bits"), pl.col("bits").filter("over")
-    every = (bits.sum().over(MADE) - bits) / (pl.len().over(MADE) - 1)
-    ended = own.sum().over(MADE) / own.len().over(MADE)
-    told = pl.when("over").then(every).otherwise(ended)
-    return pl.when(told.is_finite()).then(told).otherwise(0.0)
+    ended = pl.col("bits").filter("over").median().over(MADE)
+    alone = pl.len().over(MADE) == 1
+    every = pl.when(~alone).then(pl.col("each"))
+    return pl.when("over").then(every).otherwise(ended).fill_null(0.0)
 
 
 def _usual() -> pl.Expr:

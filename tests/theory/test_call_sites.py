@@ -20,6 +20,7 @@ LOOP = [[("main", "t.py", 20), ("train", "t.py", line)] for line in (60, 65, 70)
         (["main", "train_one_epoch", "send_forward"], ""),  # the loop itself
         (["main", "save_checkpoint", "barrier"], "conditional"),
         (["main", "evaluate"], "conditional"),
+        (["main", "save_epoch"], ""),  # it may be either
         (["main", "step"], ""),
     ],
 )

@@ -105,6 +105,13 @@ def test_who_goes_on_behind_a_call_at_another_line_skipped_what_is_before_it():
     assert told.calls["stack"][found.skips[0]] == ord("p")
 
 
+@pytest.mark.parametrize(("odd", "kind"), [("|VppW", "swap"), ("|VpW", "skip")])
+def test_who_made_it_at_another_line_and_lacks_no_call_swapped_two(odd, kind):
+    """As one that reduces the gradients of two networks in the other order."""
+    told, _ = edit(odd, f"{LOOP}|pWpW", LOOP, elements={1: ord("W")})
+    assert told.kind == kind
+
+
 @pytest.mark.parametrize(("behind", "goes_on"), [("abcd", True), ("YZ", False)])
 def test_who_makes_the_calls_of_its_program_behind_an_extra_one_goes_on(
     behind, goes_on

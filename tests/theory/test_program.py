@@ -116,3 +116,17 @@ def test_a_call_that_its_rank_makes_seldom_surprises_nobody_when_it_comes_again(
     alone = f"{(loop + 'e') * 4}{loop}|e"
     assert odd(all_but(alone, f"{loop * 5}|a")) == []
     assert odd(all_but(f"{loop * 5}|e", f"{loop * 5}|a")) == [2]
+
+
+def test_who_goes_through_an_inner_loop_once_less_stands_out():
+    """Micro-batches of a pipeline: only all of them together tell which is the last."""
+    whole, short = "i" + "abcd" * 10 + "F", "i" + "abcd" * 9
+    assert odd(all_but(f"{whole * 6}{short}|F", f"{whole * 6}{short}|a")) == [2]
+    assert odd([f"{whole * 6}{short}|a"] * 4) == []
+
+
+def test_a_step_that_peers_took_as_well_sets_nobody_apart():
+    """What rank 2 has left of its ring shows another history of the same calls."""
+    epoch = "WWWQ" * 5 + "WWW" * 2
+    told = of([f"{epoch * 3}WWW|Q"] * 3 + [f"{epoch * 3}WWW|X"], kept={3: 24})
+    assert told.deviations[3].row == told.calls["rank"].search_sorted(4) - 1
