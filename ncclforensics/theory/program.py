@@ -1,11 +1,11 @@
 """The program model: how surprising each rank's last calls are, in bits.
 
 It is a variable-order context model over the calls of all ranks of a role together. The
-longest context (64, 32, 16, 8, 4, 2 or 1 calls) that was seen at least `SEEN` times elsewhere
-predicts the next call, and a call that its context does not predict costs bits. Ranks
-of a role (see `roles`) run the same program, so a call that surprises on most of them
-belongs to the program. A rank deviates by its bits above the median of its role, or by
-not making a call that surprises on all others.
+longest context (64, 32, 16, 8, 4, 2 or 1 calls) that was seen at least `SEEN` times
+elsewhere predicts the next call, and a call that its context does not predict costs
+bits. Ranks of a role (see `roles`) run the same program, so a call that surprises on
+most of them belongs to the program. A rank deviates by its bits above the median of its
+role, or by not making a call that surprises on all others.
 """
 
 from __future__ import annotations

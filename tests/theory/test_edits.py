@@ -108,7 +108,7 @@ def test_who_goes_on_behind_a_call_at_another_line_skipped_what_is_before_it():
 @pytest.mark.parametrize(("odd", "kind"), [("|VppW", "swap"), ("|VpW", "skip")])
 def test_who_made_it_at_another_line_and_lacks_no_call_swapped_two(odd, kind):
     """As one that reduces the gradients of two networks in the other order."""
-    told, _ = edit(odd, f"{LOOP}|pWpW", LOOP, elements={1: ord("W")})
+    told, _ = edit(odd, f"{LOOP}|pWpW", LOOP, elements={0: ord("W")})
     assert told.kind == kind
 
 
