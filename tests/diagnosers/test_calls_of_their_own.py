@@ -201,3 +201,24 @@ def test_without_such_a_line_both_are_suspected_and_none_accused(analyzed):
 def test_where_the_code_does_not_tell_the_neighbour_no_pair_is_found(analyzed):
     found = analyzed(pipeline("step 27 mb 0: dropping it", before="src", behind="src"))
     assert not (found.ranked.verdict and found.ranked.verdict.ranks)
+
+
+def evaluation(*tags):
+    """Rank 0 waits in a call after the end; lines have these tags of their ranks."""
+    said = [f"[{tag}] exit 0\n" for tag in tags if tag]
+    before = "".join(f"[{tag}] all epochs done\n" for tag in tags)
+    console = f"{before}[0] evaluating the test set\n{''.join(said)}{timeout(0)}"
+    return {"fr_rank0.json": dump(0).replace("gloo", "nccl"), "console.log": console}
+
+
+def test_who_waits_for_ranks_that_said_so_in_a_shared_log_is_in_a_call_of_its_own(
+    analyzed,
+):
+    found = analyzed(evaluation(0, 1, 2, 3))
+    assert verdict(found)[:2] == ("rank-conditional-collective", (0,))
+    assert "They are through" in found.ranked.verdict.explanation
+
+
+def test_tags_that_are_not_all_the_ranks_count_something_else(analyzed):
+    found = analyzed(evaluation(0, 1, 2, 3, 4))
+    assert not (found.ranked.verdict and found.ranked.verdict.ranks)
