@@ -620,3 +620,22 @@ def test_a_fault_placed_by_the_waits_keeps_its_own_advice(analyzed, jobs):
     assert (found.ranks, found.confidence) == ((1,), "likely")
     assert {cite.source for cite in found.evidence} > {"out.log"}
     assert any("PYTHONFAULTHANDLER" in str(action) for action in found.remedy)
+
+
+SUPERVISED = "2026-11-29 00:59:21,885 WARN exited: rollout-1 ({}; not expected)\n"
+
+
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [("terminated by SIGSEGV", "SIGSEGV"), ("exit status 3", "exit code 3")],
+)
+def test_supervisord_reports_how_a_process_ended(analyzed, end, why):
+    found = analyzed({"supervisord.log": SUPERVISED.format(end)}).ranked.verdict
+    assert (found.slug, found.ranks) == ("crashed-rank", ())
+    assert why in found.explanation
+
+
+@pytest.mark.parametrize("end", ["exited: rollout-1 (exit status 0; expected)"])
+def test_an_end_that_supervisord_expects_is_no_failure(analyzed, end):
+    log = f"2026-11-29 00:59:21,873 INFO {end}\n"
+    assert analyzed({"supervisord.log": log}).ranked.verdict is None

@@ -54,6 +54,7 @@ BY_NAME = {
     "launchers.rank_killed.named": "launcher",
     "launchers.shell.killed": "shell",
     "launchers.spawn.exited": "torch spawn",
+    "launchers.supervisor.killed": "supervisord",
 }
 # names that the kernel prints for a rank's process or a child of it
 OURS = (
