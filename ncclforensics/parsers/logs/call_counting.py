@@ -26,20 +26,19 @@ from ncclforensics.parsers.logs.ended_texts import (
     place_among,
 )
 from ncclforensics.parsers.logs.lines import Block
-from ncclforensics.parsers.logs.needles import in_bulk
 
 if TYPE_CHECKING:
     from ncclforensics.parsers.logs.ended_texts import Flags, Numbers
 
 BLOCKS = 8  # that are held for the last calls; of older ones, lines are copied
-AFTER_COMM = b" [nranks="
 # each for itself: one pattern for all three takes ten times as long
 PROCESS = r"([^\s:]+:\d{1,10}):\d{1,10} \["
 OP = r" NCCL INFO ([A-Z]\w+): opCount "
 COMM = r" comm (\S+) \[nranks="
-# the texts in front of `: opCount ` and AFTER_COMM that tell the same
+# the texts in front of `: opCount ` and of a line's end that tell the same
 HEAD = r"([^\s:]+:\d{1,10}:\d{1,10} \[[^\]\n]{0,20}\] NCCL INFO [A-Z]\w+): opCount "
-TAIL = r" (comm \S+) \[nranks="
+TAIL = r" (comm \S+ \[nranks=[^\n]*)$"
+ROOM = 16  # bytes by which a line of one call may be longer than those read so far
 LESSON = 512  # unknown lines of a block that are parsed before all are
 COUNTS = ("line", "first", "calls", "numbered")
 # of a member: its calls so far, those held in blocks; of those not read, the first
@@ -82,21 +81,21 @@ class CallCounting:
     _numbers: dict[str, int] = field(default_factory=dict)  # of processes and pointers
     _heads: EndedTexts = field(default_factory=EndedTexts)
     _tails: EndedTexts = field(default_factory=EndedTexts)
-    _members: dict[int, int] = field(default_factory=dict)  # by process and pointer
+    _longest: int = 0  # bytes of a line from its needle on, if it holds one call
+    # a process and a pointer each, in order, and the number of the member that they are
+    _pairs: Numbers = field(default_factory=lambda: np.array([UNKNOWN]))
+    _members: Numbers = field(default_factory=lambda: np.array([UNKNOWN]))
     _counts: Numbers = field(default_factory=lambda: np.zeros((0, 5), np.int64))
     _copied: list[_Calls] = field(default_factory=list)
     _held: deque[_Calls] = field(default_factory=deque)
 
-    def left_out(self, block: Block, at: Numbers, row: Numbers) -> Numbers:
+    def left_out(self, block: Block, ends: Numbers, rows: Numbers) -> Numbers:
         """Take the COLL lines of the next block; return the rows not read at once.
 
-        Their needle begins `at`, in `row`. Read at once are the first of each member,
-        and lines that do not tell their member. The others are held.
+        The names of their calls end at `ends`, where their needle begins, in `rows`,
+        which ascend. Read at once are the first of each member, and lines that do not
+        tell their member. The others are held.
         """
-        ends, rows = at, row
-        is_first = np.diff(rows, prepend=-1) > 0
-        if not is_first.all():
-            ends, rows = ends[is_first], rows[is_first]
         process, pointer, numbered = self._told(block, ends, rows)
         members = self._membership(process, pointer)
         place = self._seen(members)
@@ -104,7 +103,7 @@ class CallCounting:
         if held.any():
             lines = block.numbers(rows).to_numpy()
             calls = _Calls(block, rows, lines, members, numbered)
-            self._hold(calls.only(held))
+            self._hold(calls if held.all() else calls.only(held))
         return np.compress(held, rows)
 
     def done(self) -> tuple[pl.DataFrame, pl.DataFrame] | None:
@@ -142,21 +141,20 @@ class CallCounting:
 
         `ends` are where the names of calls end.
         """
-        after = in_bulk(block.data, AFTER_COMM)
-        next_ = np.searchsorted(after, ends)
         line_ends = block.ends[rows]
-        tail_ends = np.append(after, 0)[next_]
-        tail_ends = np.where(tail_ends < line_ends, tail_ends, 0)
+        sizes = line_ends - ends
         found = np.full((2, len(ends)), UNKNOWN, np.int64)
         left = np.arange(len(ends))
         # the first lines teach the texts of nearly all others
         for many in (0, LESSON, len(ends)):
             some, left = left[:many], left[many:]
             if some.size:
-                found[:, some] = self._parsed(block, rows[some])
+                found[:, some] = self._parsed(block, rows[some], sizes[some])
             heads = self._heads.numbers(block.data, ends[left])
-            tails = self._tails.numbers(block.data, tail_ends[left])
-            whole = (heads != UNKNOWN) & (tails != UNKNOWN)
+            tails = self._tails.numbers(block.data, line_ends[left])
+            # a longer line may hold the begin of one call and the end of another
+            whole = sizes[left] <= self._longest + ROOM
+            whole &= (heads != UNKNOWN) & (tails != UNKNOWN)
             found[0, left[whole]], found[1, left[whole]] = heads[whole], tails[whole]
             left = left[~whole]
             if not left.size:
@@ -164,8 +162,13 @@ class CallCounting:
         # a head tells the process, and whether the call has a number
         return found[0] >> 1, found[1], (found[0] & 1).astype(np.bool_)
 
-    def _parsed(self, block: Block, rows: Numbers) -> tuple[Numbers, Numbers]:
-        """Return what heads and tails of some rows stand for, and learn them."""
+    def _parsed(
+        self, block: Block, rows: Numbers, sizes: Numbers
+    ) -> tuple[Numbers, Numbers]:
+        """Return what heads and tails of some rows stand for, and learn them.
+
+        `sizes` are the bytes from their needles on.
+        """
         raw = pl.col("raw")
         lines = block.pick(rows).select(
             raw.str.extract(PROCESS).alias("process"),
@@ -173,7 +176,11 @@ class CallCounting:
             raw.str.extract(OP).is_in(NCCL_P2P).not_().alias("numbered"),
             raw.str.extract(HEAD).alias("head"),
             raw.str.extract(TAIL).alias("tail"),
+            raw.str.count_matches(": opCount ", literal=True).alias("calls"),
         )
+        alone = lines.select((pl.col("calls") == 1) & pl.col("tail").is_not_null())
+        is_alone = alone.to_series().to_numpy()
+        self._longest = int(sizes[is_alone].max(initial=self._longest))
         is_head = pl.col("head").str.starts_with(pl.col("process"))
         lines = lines.with_columns(pl.when(is_head).then("head"))
         for name in lines["process"].drop_nulls().unique(maintain_order=True):
@@ -204,14 +211,18 @@ class CallCounting:
     def _membership(self, process: Numbers, pointer: Numbers) -> Numbers:
         """Return the member that makes each call, UNKNOWN if either is."""
         pairs = np.where(pointer == UNKNOWN, UNKNOWN, process << 32 | pointer)
-        known, which = np.unique(pairs, return_inverse=True)
-        numbers = [
-            UNKNOWN if pair < 0 else self._members.setdefault(pair, len(self._members))
-            for pair in known.tolist()
-        ]
-        more = len(self._members) - len(self._counts)
-        self._counts = np.pad(self._counts, ((0, more), (0, 0)))
-        return np.array(numbers, np.int64)[which]
+        at = self._pairs.searchsorted(pairs).clip(max=len(self._pairs) - 1)
+        if not np.array_equal(self._pairs[at], pairs):
+            new = np.setdiff1d(pairs, self._pairs)
+            more = np.arange(len(new)) + len(self._counts)
+            known = np.concatenate([self._pairs, new])
+            order = np.argsort(known)
+            self._pairs = known[order]
+            self._members = np.concatenate([self._members, more])[order]
+            self._counts = np.pad(self._counts, ((0, len(new)), (0, 0)))
+            at = self._pairs.searchsorted(pairs)
+        members: Numbers = self._members[at]
+        return members
 
     def _seen(self, members: Numbers) -> Numbers:
         """Return the place of each call among its member's, which count as seen now.

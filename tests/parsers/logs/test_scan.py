@@ -161,6 +161,9 @@ def test_both_searches_find_the_same_places():
     data = decoded(job(random.Random(3), 500), 1).data
     quick, plain = needles._Hyperscan([*sought, b"absent"]), needles._Polars(sought)
     assert quick.present(data) == plain.present(data) == set(range(5))
+    # the usual ones are looked for apart, also where they are missing, and however many
+    for usual in (*({n, 5} for n in range(5)), {0, 1}, {2}, {3}, {4}, set(range(6))):
+        assert quick.present(data, frozenset(usual)) == set(range(5))
     for wanted in ([0, 4], range(5)):
         found = plain.places(data, wanted)
         assert sum(map(len, found.values())) > 50

@@ -251,9 +251,12 @@ def _all_begin(told: pl.DataFrame, breaks: pl.Series) -> bool:
     What goes on is no message by itself.
     """
     below = breaks.shift(1, fill_value=False)
+    broken = told.filter(breaks)
+    open_ = broken["raw"].str.contains(_OPEN) | broken["below"].str.contains(_MIDDLE)
+    if not open_.all():
+        return False
     others = told["raw"].filter(~below & told["raw"].str.contains(r"\S"))
-    open_ = told["raw"].str.contains(_OPEN) | told["below"].str.contains(_MIDDLE)
-    if not others.str.contains(BEGINS).all() or not open_.filter(breaks).all():
+    if not others.str.contains(BEGINS).all():
         return False
     rests = framing.frame(told.filter(below).select("line", "raw"))
     known = grammar.match(rests, grammar.strict())
