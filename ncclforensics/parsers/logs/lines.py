@@ -51,7 +51,7 @@ class Block:
 
     data: bytes
     first: int
-    count: int
+    _count: int | None = None
     offset: int = 0
     bad: int = 0
     first_bad: int | None = None
@@ -60,6 +60,16 @@ class Block:
     _lines: pl.DataFrame | None = None
     _ends: Numbers | None = None
     _begins: Numbers | None = None
+
+    @property
+    def count(self) -> int:
+        """How many lines these are; counted on first use, if they are not split yet."""
+        if self._count is None:
+            known = self._ends if self._ends is not None else self._lines
+            is_open = not self.data.endswith(b"\n")
+            many = _newlines(self.data) + is_open if known is None else len(known)
+            self._count = many
+        return self._count
 
     @property
     def lines(self) -> pl.DataFrame:
@@ -130,6 +140,12 @@ class Block:
             rows = np.unique(self.rows_of(np.array(places, np.int64)))
             yield from self.pick(rows).iter_rows()
             return
+        if self._ends is not None:
+            for at in places:
+                row = self.row_of(at)
+                raw = self.data[self.begin(row) : int(self._ends[row])]
+                yield self.first + row, raw.decode().rstrip("\r")
+            return
         row = counted = 0
         for at in places:
             start, end = self.data.rfind(b"\n", 0, at) + 1, self.data.find(b"\n", at)
@@ -174,9 +190,10 @@ def blocks(
         if span is not None and offset // span != index:
             line, index = 1, offset // span
         block = decoded(data, line, offset, ends)
-        line += block.count if ends else 0
         offset += len(data)
         yield block
+        # many blocks have been split by now, which counts their lines
+        line += block.count if ends else 0
 
 
 def _pieces(
@@ -235,8 +252,7 @@ def decoded(data: bytes, line: int, offset: int = 0, ends: bool = True) -> Block
             damaged = raw.str.contains("\ufffd", literal=True)
             bad, first_bad = int(damaged.sum()), line + (damaged.arg_max() or 0)
             lines = _numbered(raw, line)
-    count = _newlines(data) + (not data.endswith(b"\n"))
-    return Block(data, line, count, offset, bad, first_bad, pieces, whole, lines)
+    return Block(data, line, None, offset, bad, first_bad, pieces, whole, lines)
 
 
 def _numbered(raw: pl.Series, first: int) -> pl.DataFrame:

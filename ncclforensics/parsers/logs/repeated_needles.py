@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 LESSON = 16  # lines with a needle that tell its distances
 DENSE = 4  # a needle that stands in fewer than one line of so many is just searched
-LONG = 16  # bytes of a needle of which a search skips most of a text
 MOST_DISTANCES = 4  # from begins, and from ends, that are tried
 
 
@@ -48,13 +47,6 @@ def in_lines(block: Block, needle: bytes) -> tuple[Numbers, Numbers]:
         _search(block, needle, rows, places)
     held = np.flatnonzero(places >= 0)
     return held, places[held]
-
-
-def count(block: Block, needle: bytes) -> int:
-    """Return how many lines hold a needle; a long one is in each of them once."""
-    if len(needle) >= LONG:
-        return block.data.count(needle)
-    return len(in_lines(block, needle)[0])
 
 
 def _distances(block: Block, needle: bytes) -> tuple[list[tuple[bool, int]], int]:

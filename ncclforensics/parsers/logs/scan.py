@@ -24,7 +24,7 @@ from ncclforensics.parsers.logs.call_counting import CallCounting
 from ncclforensics.parsers.logs.hits import NONE, NOWHERE, joined, placed, rows_under
 from ncclforensics.parsers.logs.kept_lines import Kept
 from ncclforensics.parsers.logs.lines import blocks, decoded, utf8
-from ncclforensics.parsers.logs.repeated_needles import count, in_lines
+from ncclforensics.parsers.logs.repeated_needles import in_lines
 from ncclforensics.parsers.logs.routine_lines import Routine
 from ncclforensics.parsers.logs.search_terms import WRAPPED
 from ncclforensics.parsers.logs.thinning import Thinning
@@ -78,7 +78,7 @@ class Scan:
 
     def feed(self, block: Block) -> None:
         """Scan the next block of the span; raises InPiecesError if lines were split."""
-        self.kept.met(block)
+        whole = block
         if long_lines.may_be_long(block.data):
             block = self._shortened(block)
         present = self.search.finder.present(block.data, self._usual.needles)
@@ -93,6 +93,7 @@ class Scan:
             self._keep(here, hits)
         if here.needles:
             self._behind = here
+        self.kept.met(whole)
 
     def _shortened(self, block: Block) -> Block:
         lines, cut = long_lines.shortened(block.lines)
@@ -101,7 +102,7 @@ class Scan:
             return block
         data = "".join(f"{raw}\n" for raw in lines["raw"]).encode()
         return replace(
-            block, data=data, count=lines.height, _lines=lines, _ends=None, _begins=None
+            block, data=data, _count=None, _lines=lines, _ends=None, _begins=None
         )
 
     def under(self, block: Block) -> bool:
@@ -182,15 +183,16 @@ class Scan:
         """Return which places to keep of a needle that exceeds its limit in a block.
 
         And its last ones, if it is loud. `places` are empty if it exceeded it before.
-        What is left out is counted.
+        The lines that are left out are counted.
         """
         needle, data = self.search.needles[number], block.data
         kept = places[:most]
         start = int(kept[-1]) + 1 if len(kept) else 0
         sampled = self._sampled(block, number, start)
         if number not in self.search.vague:
-            many = len(places) or count(block, needle)
-            self.kept.left_out[needle.decode()] += many - len(kept) - sampled
+            lines = len(in_lines(block, needle)[0])
+            read = len(np.unique(block.rows_of(kept))) + sampled
+            self.kept.left_out[needle.decode()] += lines - read
         last: list[int] = []
         at = len(data)
         while self.search.loud[number] and len(last) < LAST_LINES:

@@ -240,9 +240,11 @@ def _how(broken: pl.DataFrame, width: int, indent: int) -> Wrap:
 
 def _is_deepest(told: pl.DataFrame, indent: int) -> bool:
     """Whether what goes on stands below a column of times, and nothing else so deep."""
+    if indent < COLUMN:
+        return False
     blank = ~pl.col("raw").str.contains(r"\S")
     deepest = told.filter(~blank & ~pl.col("raw").str.contains(_POINTS))["indent"].max()
-    return indent >= COLUMN and deepest == indent
+    return bool(deepest == indent)
 
 
 def _all_begin(told: pl.DataFrame, breaks: pl.Series) -> bool:
