@@ -26,19 +26,20 @@ from ncclforensics.parsers.logs.ended_texts import (
     place_among,
 )
 from ncclforensics.parsers.logs.lines import Block
+from ncclforensics.parsers.logs.repeated_needles import in_lines
 
 if TYPE_CHECKING:
     from ncclforensics.parsers.logs.ended_texts import Flags, Numbers
 
 BLOCKS = 8  # that are held for the last calls; of older ones, lines are copied
+AFTER_COMM = b" [nranks="
 # each for itself: one pattern for all three takes ten times as long
 PROCESS = r"([^\s:]+:\d{1,10}):\d{1,10} \["
 OP = r" NCCL INFO ([A-Z]\w+): opCount "
 COMM = r" comm (\S+) \[nranks="
-# the texts in front of `: opCount ` and of a line's end that tell the same
+# the texts in front of `: opCount ` and AFTER_COMM that tell the same
 HEAD = r"([^\s:]+:\d{1,10}:\d{1,10} \[[^\]\n]{0,20}\] NCCL INFO [A-Z]\w+): opCount "
-TAIL = r" (comm \S+ \[nranks=[^\n]*)$"
-ROOM = 16  # bytes by which a line of one call may be longer than those read so far
+TAIL = r" (comm \S+) \[nranks="
 LESSON = 512  # unknown lines of a block that are parsed before all are
 COUNTS = ("line", "first", "calls", "numbered")
 # of a member: its calls so far, those held in blocks; of those not read, the first
@@ -81,7 +82,6 @@ class CallCounting:
     _numbers: dict[str, int] = field(default_factory=dict)  # of processes and pointers
     _heads: EndedTexts = field(default_factory=EndedTexts)
     _tails: EndedTexts = field(default_factory=EndedTexts)
-    _longest: int = 0  # bytes of a line from its needle on, if it holds one call
     # a process and a pointer each, in order, and the number of the member that they are
     _pairs: Numbers = field(default_factory=lambda: np.array([UNKNOWN]))
     _members: Numbers = field(default_factory=lambda: np.array([UNKNOWN]))
@@ -141,20 +141,21 @@ class CallCounting:
 
         `ends` are where the names of calls end.
         """
-        line_ends = block.ends[rows]
-        sizes = line_ends - ends
+        tail_ends = np.zeros(block.count, np.int64)
+        with_comm, after_comm = in_lines(block, AFTER_COMM)
+        tail_ends[with_comm] = after_comm
+        tail_ends = tail_ends[rows]
+        tail_ends[tail_ends < ends] = 0
         found = np.full((2, len(ends)), UNKNOWN, np.int64)
         left = np.arange(len(ends))
         # the first lines teach the texts of nearly all others
         for many in (0, LESSON, len(ends)):
             some, left = left[:many], left[many:]
             if some.size:
-                found[:, some] = self._parsed(block, rows[some], sizes[some])
+                found[:, some] = self._parsed(block, rows[some])
             heads = self._heads.numbers(block.data, ends[left])
-            tails = self._tails.numbers(block.data, line_ends[left])
-            # a longer line may hold the begin of one call and the end of another
-            whole = sizes[left] <= self._longest + ROOM
-            whole &= (heads != UNKNOWN) & (tails != UNKNOWN)
+            tails = self._tails.numbers(block.data, tail_ends[left])
+            whole = (heads != UNKNOWN) & (tails != UNKNOWN)
             found[0, left[whole]], found[1, left[whole]] = heads[whole], tails[whole]
             left = left[~whole]
             if not left.size:
@@ -162,13 +163,8 @@ class CallCounting:
         # a head tells the process, and whether the call has a number
         return found[0] >> 1, found[1], (found[0] & 1).astype(np.bool_)
 
-    def _parsed(
-        self, block: Block, rows: Numbers, sizes: Numbers
-    ) -> tuple[Numbers, Numbers]:
-        """Return what heads and tails of some rows stand for, and learn them.
-
-        `sizes` are the bytes from their needles on.
-        """
+    def _parsed(self, block: Block, rows: Numbers) -> tuple[Numbers, Numbers]:
+        """Return what heads and tails of some rows stand for, and learn them."""
         raw = pl.col("raw")
         lines = block.pick(rows).select(
             raw.str.extract(PROCESS).alias("process"),
@@ -176,11 +172,7 @@ class CallCounting:
             raw.str.extract(OP).is_in(NCCL_P2P).not_().alias("numbered"),
             raw.str.extract(HEAD).alias("head"),
             raw.str.extract(TAIL).alias("tail"),
-            raw.str.count_matches(": opCount ", literal=True).alias("calls"),
         )
-        alone = lines.select((pl.col("calls") == 1) & pl.col("tail").is_not_null())
-        is_alone = alone.to_series().to_numpy()
-        self._longest = int(sizes[is_alone].max(initial=self._longest))
         is_head = pl.col("head").str.starts_with(pl.col("process"))
         lines = lines.with_columns(pl.when(is_head).then("head"))
         for name in lines["process"].drop_nulls().unique(maintain_order=True):
