@@ -26,7 +26,7 @@ from ncclforensics.parsers.logs.ended_texts import (
     place_among,
 )
 from ncclforensics.parsers.logs.lines import Block
-from ncclforensics.parsers.logs.needles import in_bulk
+from ncclforensics.parsers.logs.repeated_needles import in_lines
 
 if TYPE_CHECKING:
     from ncclforensics.parsers.logs.ended_texts import Flags, Numbers
@@ -82,21 +82,20 @@ class CallCounting:
     _numbers: dict[str, int] = field(default_factory=dict)  # of processes and pointers
     _heads: EndedTexts = field(default_factory=EndedTexts)
     _tails: EndedTexts = field(default_factory=EndedTexts)
-    _members: dict[int, int] = field(default_factory=dict)  # by process and pointer
+    # a process and a pointer each, in order, and the number of the member that they are
+    _pairs: Numbers = field(default_factory=lambda: np.array([UNKNOWN]))
+    _members: Numbers = field(default_factory=lambda: np.array([UNKNOWN]))
     _counts: Numbers = field(default_factory=lambda: np.zeros((0, 5), np.int64))
     _copied: list[_Calls] = field(default_factory=list)
     _held: deque[_Calls] = field(default_factory=deque)
 
-    def left_out(self, block: Block, at: Numbers, row: Numbers) -> Numbers:
+    def left_out(self, block: Block, ends: Numbers, rows: Numbers) -> Numbers:
         """Take the COLL lines of the next block; return the rows not read at once.
 
-        Their needle begins `at`, in `row`. Read at once are the first of each member,
-        and lines that do not tell their member. The others are held.
+        The names of their calls end at `ends`, where their needle begins, in `rows`,
+        which ascend. Read at once are the first of each member, and lines that do not
+        tell their member. The others are held.
         """
-        ends, rows = at, row
-        is_first = np.diff(rows, prepend=-1) > 0
-        if not is_first.all():
-            ends, rows = ends[is_first], rows[is_first]
         process, pointer, numbered = self._told(block, ends, rows)
         members = self._membership(process, pointer)
         place = self._seen(members)
@@ -104,7 +103,7 @@ class CallCounting:
         if held.any():
             lines = block.numbers(rows).to_numpy()
             calls = _Calls(block, rows, lines, members, numbered)
-            self._hold(calls.only(held))
+            self._hold(calls if held.all() else calls.only(held))
         return np.compress(held, rows)
 
     def done(self) -> tuple[pl.DataFrame, pl.DataFrame] | None:
@@ -142,11 +141,11 @@ class CallCounting:
 
         `ends` are where the names of calls end.
         """
-        after = in_bulk(block.data, AFTER_COMM)
-        next_ = np.searchsorted(after, ends)
-        line_ends = block.ends[rows]
-        tail_ends = np.append(after, 0)[next_]
-        tail_ends = np.where(tail_ends < line_ends, tail_ends, 0)
+        tail_ends = np.zeros(block.count, np.int64)
+        with_comm, after_comm = in_lines(block, AFTER_COMM)
+        tail_ends[with_comm] = after_comm
+        tail_ends = tail_ends[rows]
+        tail_ends[tail_ends < ends] = 0
         found = np.full((2, len(ends)), UNKNOWN, np.int64)
         left = np.arange(len(ends))
         # the first lines teach the texts of nearly all others
@@ -204,14 +203,18 @@ class CallCounting:
     def _membership(self, process: Numbers, pointer: Numbers) -> Numbers:
         """Return the member that makes each call, UNKNOWN if either is."""
         pairs = np.where(pointer == UNKNOWN, UNKNOWN, process << 32 | pointer)
-        known, which = np.unique(pairs, return_inverse=True)
-        numbers = [
-            UNKNOWN if pair < 0 else self._members.setdefault(pair, len(self._members))
-            for pair in known.tolist()
-        ]
-        more = len(self._members) - len(self._counts)
-        self._counts = np.pad(self._counts, ((0, more), (0, 0)))
-        return np.array(numbers, np.int64)[which]
+        at = self._pairs.searchsorted(pairs).clip(max=len(self._pairs) - 1)
+        if not np.array_equal(self._pairs[at], pairs):
+            new = np.setdiff1d(pairs, self._pairs)
+            more = np.arange(len(new)) + len(self._counts)
+            known = np.concatenate([self._pairs, new])
+            order = np.argsort(known)
+            self._pairs = known[order]
+            self._members = np.concatenate([self._members, more])[order]
+            self._counts = np.pad(self._counts, ((0, len(new)), (0, 0)))
+            at = self._pairs.searchsorted(pairs)
+        members: Numbers = self._members[at]
+        return members
 
     def _seen(self, members: Numbers) -> Numbers:
         """Return the place of each call among its member's, which count as seen now.

@@ -28,6 +28,7 @@ WORD = 8  # bytes; no text is shorter
 FACTOR = np.uint64(0xBF58476D1CE4E5B9)
 HALF = np.uint64(32)
 BEFORE = b" \t\n\v\f\r:"  # what a text may follow
+_IS_BEFORE = np.isin(np.arange(256), list(BEFORE))
 
 
 @dataclass(slots=True)
@@ -58,14 +59,16 @@ class EndedTexts:
         text = np.frombuffer(data, np.uint8)
         left = np.arange(len(ends))
         for width, (keys, numbers) in self._known.items():
-            some = left[ends[left] >= width]
-            hashes = _hashed(data, ends[some], width)
-            at = np.searchsorted(keys, hashes).clip(max=len(keys) - 1)
-            begins = ends[some] - width
-            follows = np.isin(text[begins - 1], list(BEFORE)) | (begins == 0)
-            held = (keys[at] == hashes) & follows
-            found[some[held]] = numbers[at[held]]
-            left = left[found[left] == UNKNOWN]
+            at = ends[left]
+            is_long = at >= width
+            if not is_long.all():
+                left, at = left[is_long], at[is_long]
+            hashes = _hashed(data, at, width)
+            known = np.searchsorted(keys, hashes).clip(max=len(keys) - 1)
+            held = keys[known] == hashes
+            held &= _IS_BEFORE[text[at - width - 1]] | (at == width)
+            found[left[held]] = numbers[known[held]]
+            left = np.flatnonzero(found == UNKNOWN)
             if not left.size:
                 break
         return found
@@ -73,10 +76,15 @@ class EndedTexts:
 
 def _hashed(data: bytes, ends: Numbers, width: int) -> Keys:
     """Return a hash of the `width` bytes that end before each offset."""
-    words = np.ndarray(len(data) - WORD + 1, "<u8", data, strides=(1,))
     found = np.full(len(ends), width, np.uint64)
+    if not len(ends):
+        return found
+    # copied in one go, which takes as long for a text as for a word
+    texts = np.ndarray(len(data) - width + 1, f"V{width}", data, strides=(1,))
+    copied = texts[ends - width]
     for back in (*range(WORD, width, WORD), width):
-        found = (found ^ words[ends - back]) * FACTOR
+        found ^= np.ndarray(len(ends), "<u8", copied, width - back, (width,))
+        found *= FACTOR
         found ^= found >> HALF
     return found
 

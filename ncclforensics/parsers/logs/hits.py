@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
     from ncclforensics.parsers.logs.ended_texts import Flags, Numbers
     from ncclforensics.parsers.logs.lines import Block
@@ -33,6 +34,8 @@ class Hits(NamedTuple):
         return np.isin(self.needle, [*needles])
 
 
+# by the number of a needle: the rows that hold it, and a place in each
+Repeated = Mapping[int, tuple["Numbers", "Numbers"]]
 NOWHERE = np.zeros(0, np.int64)
 NONE = Hits(NOWHERE, NOWHERE, NOWHERE)
 
@@ -42,6 +45,19 @@ def placed(block: Block, held: Mapping[int, Numbers]) -> Hits:
     place = np.concatenate([NOWHERE, *held.values()])
     needle = np.repeat(np.array([*held], np.int64), [len(at) for at in held.values()])
     return Hits(place, block.rows_of(place), needle)
+
+
+def joined(hits: Hits, repeated: Repeated) -> Hits:
+    """Return `hits` and those of other needles."""
+    if not repeated:
+        return hits
+    rows, places = zip(*repeated.values(), strict=True)
+    needle = np.repeat(np.array([*repeated], np.int64), [len(some) for some in rows])
+    return Hits(
+        np.concatenate([hits.place, *places]),
+        np.concatenate([hits.row, *rows]),
+        np.concatenate([hits.needle, needle]),
+    )
 
 
 def rows_under(rows: Numbers, ends: Numbers, pending: int, height: int) -> Numbers:

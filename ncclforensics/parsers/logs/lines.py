@@ -33,7 +33,7 @@ FEW_BYTES = 1 << 16  # that are handled faster without numpy or polars
 LF, CR = b"\n\r"
 ROOM = 2 << 20  # bytes of a text for which each thread keeps room
 _of_thread = threading.local()
-DENSE = 8  # picking one line of so many costs as much as splitting all
+DENSE = 8  # picking one run of lines of so many costs as much as splitting all
 TAIL_BYTES = 1 << 17  # of a block's end, where `last` looks for the last lines first
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _BOMS = dict(zip(UTF16, ("utf-16-le", "utf-16-be"), strict=True))
@@ -51,7 +51,7 @@ class Block:
 
     data: bytes
     first: int
-    count: int
+    _count: int | None = None
     offset: int = 0
     bad: int = 0
     first_bad: int | None = None
@@ -59,6 +59,17 @@ class Block:
     whole: bool = True
     _lines: pl.DataFrame | None = None
     _ends: Numbers | None = None
+    _begins: Numbers | None = None
+
+    @property
+    def count(self) -> int:
+        """How many lines these are; counted on first use, if they are not split yet."""
+        if self._count is None:
+            known = self._ends if self._ends is not None else self._lines
+            is_open = not self.data.endswith(b"\n")
+            many = _newlines(self.data) + is_open if known is None else len(known)
+            self._count = many
+        return self._count
 
     @property
     def lines(self) -> pl.DataFrame:
@@ -79,6 +90,13 @@ class Block:
             self._ends = ends if is_whole else np.append(ends, len(self.data))
         return self._ends
 
+    @property
+    def begins(self) -> Numbers:
+        """Where in `data` each line begins, Int64."""
+        if self._begins is None:
+            self._begins = np.append(0, self.ends[:-1] + 1)
+        return self._begins
+
     def rows(self, start: int, end: int) -> pl.DataFrame:
         """Return the lines from row `start` to before row `end`, 0-based."""
         start, end = max(start, 0), min(end, self.count)
@@ -89,13 +107,13 @@ class Block:
 
     def pick(self, rows: Numbers) -> pl.DataFrame:
         """Copy the lines in `rows`, distinct and sorted: few bytes of a large block."""
-        if self._lines is not None or rows.size * DENSE > self.count:
-            picked = self.lines[pl.Series(rows)]
-            return picked.with_columns(pl.concat_str("raw", pl.lit("")).alias("raw"))
         # neighbours are copied together
         first = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+        if self._lines is not None or first.size * DENSE > self.count:
+            picked = self.lines[pl.Series(rows)]
+            return picked.with_columns(pl.concat_str("raw", pl.lit("")).alias("raw"))
         last = np.append(first[1:], rows.size)[: first.size] - 1
-        begins = np.append(0, self.ends + 1)[rows[first]].tolist()
+        begins = self.begins[rows[first]].tolist()
         ends = (self.ends[rows[last]] + 1).tolist()
         runs = zip(begins, ends, strict=True)
         raw = _lines(b"".join(self.data[begin:end] for begin, end in runs))
@@ -121,6 +139,12 @@ class Block:
         if self._lines is not None:
             rows = np.unique(self.rows_of(np.array(places, np.int64)))
             yield from self.pick(rows).iter_rows()
+            return
+        if self._ends is not None:
+            for at in places:
+                row = self.row_of(at)
+                raw = self.data[self.begin(row) : int(self._ends[row])]
+                yield self.first + row, raw.decode().rstrip("\r")
             return
         row = counted = 0
         for at in places:
@@ -166,9 +190,10 @@ def blocks(
         if span is not None and offset // span != index:
             line, index = 1, offset // span
         block = decoded(data, line, offset, ends)
-        line += block.count if ends else 0
         offset += len(data)
         yield block
+        # many blocks have been split by now, which counts their lines
+        line += block.count if ends else 0
 
 
 def _pieces(
@@ -227,8 +252,7 @@ def decoded(data: bytes, line: int, offset: int = 0, ends: bool = True) -> Block
             damaged = raw.str.contains("\ufffd", literal=True)
             bad, first_bad = int(damaged.sum()), line + (damaged.arg_max() or 0)
             lines = _numbered(raw, line)
-    count = _newlines(data) + (not data.endswith(b"\n"))
-    return Block(data, line, count, offset, bad, first_bad, pieces, whole, lines)
+    return Block(data, line, None, offset, bad, first_bad, pieces, whole, lines)
 
 
 def _numbered(raw: pl.Series, first: int) -> pl.DataFrame:

@@ -21,19 +21,20 @@ import polars as pl
 
 from ncclforensics.parsers.logs import broken_lines, long_lines, pastes, tag_lines
 from ncclforensics.parsers.logs.call_counting import CallCounting
-from ncclforensics.parsers.logs.hits import NONE, NOWHERE, placed, rows_under
+from ncclforensics.parsers.logs.hits import NONE, NOWHERE, joined, placed, rows_under
 from ncclforensics.parsers.logs.kept_lines import Kept
 from ncclforensics.parsers.logs.lines import blocks, decoded, utf8
-from ncclforensics.parsers.logs.needles import count
+from ncclforensics.parsers.logs.repeated_needles import in_lines
 from ncclforensics.parsers.logs.routine_lines import Routine
 from ncclforensics.parsers.logs.search_terms import WRAPPED
 from ncclforensics.parsers.logs.thinning import Thinning
+from ncclforensics.parsers.logs.usual_needles import Usual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ncclforensics.parsers.logs.ended_texts import Flags, Numbers
-    from ncclforensics.parsers.logs.hits import Hits
+    from ncclforensics.parsers.logs.hits import Hits, Repeated
     from ncclforensics.parsers.logs.lines import Block
     from ncclforensics.parsers.logs.search_terms import Search
     from ncclforensics.sources import Source
@@ -71,15 +72,17 @@ class Scan:
     # samples of what a limit drops: number and text of a line
     _of_steps: dict[int, str] = field(default_factory=dict)
     _of_tags: dict[int, str] = field(default_factory=dict)
+    _usual: Usual = field(default_factory=Usual)
     _thinning: Thinning = field(default_factory=Thinning)
     _counting: CallCounting = field(default_factory=CallCounting)
 
     def feed(self, block: Block) -> None:
         """Scan the next block of the span; raises InPiecesError if lines were split."""
-        self.kept.met(block)
+        whole = block
         if long_lines.may_be_long(block.data):
             block = self._shortened(block)
-        present = self.search.finder.present(block.data)
+        present = self.search.finder.present(block.data, self._usual.needles)
+        self._usual.learn(present)
         needles = self.search.needles
         here = Routine(block, [needles[n] for n in present & self.search.routine])
         hits = self._hits(
@@ -90,6 +93,7 @@ class Scan:
             self._keep(here, hits)
         if here.needles:
             self._behind = here
+        self.kept.met(whole)
 
     def _shortened(self, block: Block) -> Block:
         lines, cut = long_lines.shortened(block.lines)
@@ -97,7 +101,9 @@ class Scan:
         if lines.height == block.count and not cut:
             return block
         data = "".join(f"{raw}\n" for raw in lines["raw"]).encode()
-        return replace(block, data=data, count=lines.height, _lines=lines, _ends=None)
+        return replace(
+            block, data=data, _count=None, _lines=lines, _ends=None, _begins=None
+        )
 
     def under(self, block: Block) -> bool:
         """Keep lines after the span that may belong to its last messages.
@@ -136,7 +142,13 @@ class Scan:
 
         Raises InPiecesError if lines were split.
         """
-        room = {n: max(self.search.most[n] - self._seen[n], 0) for n in present}
+        # of these all lines are kept, counted or thinned, and most lines hold them
+        lines_of = self.search.thinned | self.search.counted
+        repeated = {
+            n: in_lines(block, self.search.needles[n]) for n in present if n in lines_of
+        }
+        rare = [n for n in present if n not in lines_of]
+        room = {n: max(self.search.most[n] - self._seen[n], 0) for n in rare}
         wanted = [n for n, most in room.items() if most]
         found = self.search.finder.places(block.data, wanted) if wanted else {}
         held: dict[int, Numbers] = {}
@@ -152,14 +164,15 @@ class Scan:
         if last:
             rows = np.unique(block.rows_of(np.array([*last], np.int64)))
             self._beyond = block.pick(rows[-LAST_LINES:])
-        if not held:
+        if not held and not repeated:
             return NONE
         hits = placed(block, held)
         self._refuse_pieces(block, hits)
-        goes = self._left_out(block, hits)
+        goes = self._left_out(block, repeated)
+        hits = joined(hits, repeated)
         told = hits.needle < self.search.marks
-        if goes.size:
-            told &= self.search.loud[hits.needle] | ~_among(hits.row, goes)
+        if goes.any():
+            told &= self.search.loud[hits.needle] | ~goes[hits.row]
         hits = hits.only(told)
         hits = hits.only(np.argsort(hits.row, kind="stable"))
         return self._tags_apart(block, hits)
@@ -170,15 +183,16 @@ class Scan:
         """Return which places to keep of a needle that exceeds its limit in a block.
 
         And its last ones, if it is loud. `places` are empty if it exceeded it before.
-        What is left out is counted.
+        The lines that are left out are counted.
         """
         needle, data = self.search.needles[number], block.data
         kept = places[:most]
         start = int(kept[-1]) + 1 if len(kept) else 0
         sampled = self._sampled(block, number, start)
         if number not in self.search.vague:
-            many = len(places) or count(data, needle)
-            self.kept.left_out[needle.decode()] += many - len(kept) - sampled
+            lines = len(in_lines(block, needle)[0])
+            read = len(np.unique(block.rows_of(kept))) + sampled
+            self.kept.left_out[needle.decode()] += lines - read
         last: list[int] = []
         at = len(data)
         while self.search.loud[number] and len(last) < LAST_LINES:
@@ -207,22 +221,20 @@ class Scan:
             if broken_lines.pieces(lines["raw"]).any():
                 raise InPiecesError
 
-    def _left_out(self, block: Block, hits: Hits) -> Numbers:
-        """Return the rows that are left out of those which are counted or thinned."""
-        search, parts = self.search, [NOWHERE]
-        held = (search.thinned | search.counted).intersection(set(hits.needle.tolist()))
-        if of_steps := held & search.thinned:
-            some = hits.only(hits.of(of_steps))
-            some = some.only(np.argsort(some.place))
-            parts.append(self._thinning.left_out(block, some.place, some.row))
-        for n in held & search.counted:
-            some = hits.only(hits.of({n}))
-            parts.append(self._counting.left_out(block, some.place, some.row))
-        goes = np.concatenate(parts)
-        for n in held:
-            less = goes.size
-            if len(held) > 1:
-                less = int(_among(hits.row[hits.of({n})], goes).sum())
+    def _left_out(self, block: Block, repeated: Repeated) -> Flags:
+        """Return of each row whether it is left out, as one counted or thinned."""
+        search = self.search
+        goes = np.zeros(block.count, np.bool_)
+        of_steps = [places for n, places in repeated.items() if n in search.thinned]
+        if of_steps:
+            rows, at = (np.concatenate(some) for some in zip(*of_steps, strict=True))
+            order = np.argsort(at)
+            goes[self._thinning.left_out(block, at[order], rows[order])] = True
+        for n, (rows, at) in repeated.items():
+            if n in search.counted:
+                goes[self._counting.left_out(block, at, rows)] = True
+        for n, (rows, _) in repeated.items():
+            less = int(np.count_nonzero(goes[rows]))
             self.kept.left_out += Counter({search.needles[n].decode(): less})
         return goes
 
@@ -288,10 +300,6 @@ class Scan:
         start = min(line - NEAR_LINES - block.first, block.count)
         if found := self._behind.before(block.count, start):
             self._before.append(block.pick(np.array(found, np.int64)))
-
-
-def _among(rows: Numbers, others: Numbers) -> Flags:
-    return np.isin(rows, others, kind="table")
 
 
 def _table(lines: Mapping[int, str]) -> pl.DataFrame:

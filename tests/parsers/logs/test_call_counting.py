@@ -12,13 +12,14 @@ from ncclforensics.parsers.logs.call_counting import COUNTS, CallCounting
 from ncclforensics.parsers.logs.ended_texts import UNKNOWN, EndedTexts
 from ncclforensics.parsers.logs.lines import decoded
 from ncclforensics.parsers.logs.needles import in_bulk
+from ncclforensics.parsers.logs.repeated_needles import in_lines
 
 FIRST, LAST = 5, 20
 CALL = (
     "{ahead}{host}:{pid}:{tid} [{pid}] NCCL INFO {op}: opCount {n:x} sendbuff 0x7f1 "
     "recvbuff 0x7f2 count 8 datatype 7 op 0 root {root} comm {comm} [nranks=4] stream 0"
 )
-WHO = re.compile(r"([^\s:]+:\d+):\d+ \[.* comm (\S+) \[nranks=")
+WHO = re.compile(r"([^\s:]+:\d+):\d+ \[.*? comm (\S+) \[nranks=")
 ODD = (
     "AllReduce: opCount 3 is what NCCL prints of a call",
     "gpu1:7:9 [0] NCCL INFO AllReduce: opCount 3 sendbuff 0x7",
@@ -33,24 +34,32 @@ def few_are_read(monkeypatch):
     monkeypatch.setattr(search_terms, "LAST_CALLS", LAST)
 
 
+def call(chance, n, **told):
+    return CALL.format(
+        ahead=chance.choice(["", f"2026-11-20T10:00:00.{n:06}Z ", "[1,0]<stdout>:"]),
+        host=chance.choice(["gpu1", "xgpu1"]),
+        pid=chance.choice([7, 17]),
+        tid=chance.randrange(3),
+        op=told.get("op") or chance.choice(["AllReduce", "Send"]),
+        n=n,
+        root=chance.randrange(3),
+        comm=chance.choice(["0x7f3000", "0x17f3000", "0x7f3000aabbccddee", "0x1"]),
+    )
+
+
 def calls(chance, many):
-    """Lines of two hosts whose names end alike, of pointers that do, and of stamps."""
+    """Lines of two hosts whose names end alike, of pointers that do, and of stamps.
+
+    Two writers' lines may be one: it counts as the call that it begins with.
+    """
     for n in range(many):
         if chance.random() < 0.02:
             yield chance.choice(ODD)
-            continue
-        yield CALL.format(
-            ahead=chance.choice(
-                ["", f"2026-11-20T10:00:00.{n:06}Z ", "[1,0]<stdout>:"]
-            ),
-            host=chance.choice(["gpu1", "xgpu1"]),
-            pid=chance.choice([7, 17]),
-            tid=chance.randrange(3),
-            op=chance.choice(["AllReduce", "Send"]),
-            n=n,
-            root=chance.randrange(3),
-            comm=chance.choice(["0x7f3000", "0x17f3000", "0x7f3000aabbccddee", "0x1"]),
-        )
+        elif chance.random() < 0.02:
+            first, second = (call(chance, n, op="AllReduce") for _ in range(2))
+            yield first[: chance.choice([None, -20, -70])] + second
+        else:
+            yield call(chance, n)
 
 
 # of a line each, fewer blocks are enough for more calls of each than are read
@@ -64,8 +73,7 @@ def test_calls_are_counted_as_if_each_line_were_parsed(monkeypatch, each, many, 
     for start in range(0, len(lines), each):
         some = lines[start : start + each]
         block = decoded("".join(f"{x}\n" for x in some).encode(), start + 1)
-        at = in_bulk(block.data, b": opCount ")
-        rows = block.rows_of(at)
+        rows, at = in_lines(block, b": opCount ")
         left = counting.left_out(block, at, rows)
         assert {*left} <= {*rows}
         at_once |= {*(rows + start + 1)} - {*(left + start + 1)}

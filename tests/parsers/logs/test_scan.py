@@ -23,7 +23,7 @@ from ncclforensics.parsers.logs import (
     small_logs,
     tag_lines,
 )
-from ncclforensics.parsers.logs.lines import blocks, decoded
+from ncclforensics.parsers.logs.lines import BLOCK_BYTES, blocks, decoded
 from ncclforensics.sources import Source
 
 CHATTER = "gpu1:7:7 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read\n"
@@ -161,6 +161,9 @@ def test_both_searches_find_the_same_places():
     data = decoded(job(random.Random(3), 500), 1).data
     quick, plain = needles._Hyperscan([*sought, b"absent"]), needles._Polars(sought)
     assert quick.present(data) == plain.present(data) == set(range(5))
+    # the usual ones are looked for apart, also where they are missing, and however many
+    for usual in (*({n, 5} for n in range(5)), {0, 1}, {2}, {3}, {4}, set(range(6))):
+        assert quick.present(data, frozenset(usual)) == set(range(5))
     for wanted in ([0, 4], range(5)):
         found = plain.places(data, wanted)
         assert sum(map(len, found.values())) > 50
@@ -191,6 +194,20 @@ def test_neutral_lines_beyond_a_limit_are_counted_in_a_note(log, monkeypatch):
     assert found.message("c10d.watchdog.timeout").height == 1
     assert found["notes"]["text"].to_list() == [
         "15 more lines with 'Connected' are not read"
+    ]
+
+
+def test_lines_that_hold_a_needle_twice_are_counted_once(log, monkeypatch):
+    monkeypatch.setattr(search_terms, "QUIET_LINES", 10)
+    search_terms.search.cache_clear()
+    try:
+        twice = f"Connected all rings, Connected all trees {'.' * 60}\n" * 30_000
+        assert len(twice) > 2 * BLOCK_BYTES
+        found = log_reader.read(log(twice.encode()))
+    finally:
+        search_terms.search.cache_clear()
+    assert found["notes"]["text"].to_list() == [
+        "29,995 more lines with 'Connected' are not read"
     ]
 
 

@@ -240,9 +240,11 @@ def _how(broken: pl.DataFrame, width: int, indent: int) -> Wrap:
 
 def _is_deepest(told: pl.DataFrame, indent: int) -> bool:
     """Whether what goes on stands below a column of times, and nothing else so deep."""
+    if indent < COLUMN:
+        return False
     blank = ~pl.col("raw").str.contains(r"\S")
     deepest = told.filter(~blank & ~pl.col("raw").str.contains(_POINTS))["indent"].max()
-    return indent >= COLUMN and deepest == indent
+    return bool(deepest == indent)
 
 
 def _all_begin(told: pl.DataFrame, breaks: pl.Series) -> bool:
@@ -251,9 +253,12 @@ def _all_begin(told: pl.DataFrame, breaks: pl.Series) -> bool:
     What goes on is no message by itself.
     """
     below = breaks.shift(1, fill_value=False)
+    broken = told.filter(breaks)
+    open_ = broken["raw"].str.contains(_OPEN) | broken["below"].str.contains(_MIDDLE)
+    if not open_.all():
+        return False
     others = told["raw"].filter(~below & told["raw"].str.contains(r"\S"))
-    open_ = told["raw"].str.contains(_OPEN) | told["below"].str.contains(_MIDDLE)
-    if not others.str.contains(BEGINS).all() or not open_.filter(breaks).all():
+    if not others.str.contains(BEGINS).all():
         return False
     rests = framing.frame(told.filter(below).select("line", "raw"))
     known = grammar.match(rests, grammar.strict())
