@@ -188,33 +188,36 @@ class Program:
             .filter(pl.col("from_end") <= TAIL)
             .with_columns((pl.col("bits") - _each_time()).clip(0))
         )
+        told = _with_usual(last)
         # the first call that deviates shows how; later ones may surprise as much
-        parts = pl.col("bits") >= pl.col("bits").max().over("rank") / 2
+        deviates = pl.col("above").max().over("rank") >= weights.NOISE
+        odd = pl.when(deviates).then("above").otherwise("bits")
         most = collected(
-            last.lazy()
-            .filter(parts)
-            .with_columns(pl.col("bits").max().over("rank"))
+            told.lazy()
+            .filter(odd >= odd.max().over("rank") / 2)
+            .with_columns(pl.col("above").max().over("rank"))
             .sort("row")
             .unique("rank", keep="first", maintain_order=True)
-            .with_columns(_usual().alias("usual"))
-            .with_columns(_theirs().alias("theirs"))
-            .select("rank", "bits", "row", "usual", "theirs")
+            .select("rank", "role", "above", "row", "bits")
         )
-        odd = last.filter(pl.col("bits") >= weights.NOISE)
-        made = set(odd.select("rank", "label").iter_rows())
-        left = dict(odd.sort("row", descending=True).select("label", "row").iter_rows())
+        usual = told.filter(pl.min_horizontal("usual", "bits") >= weights.NOISE)
+        made = set(usual.select("rank", "label").iter_rows())
+        left = (
+            usual.sort("usual", "row", descending=[True, False])
+            .unique("role", keep="first", maintain_order=True)
+            .select("role", "label", "row", "usual")
+        )
+        theirs = {role: rest for role, *rest in left.iter_rows()}
         ends = dict(last.group_by("rank").agg(pl.col("row").max()).iter_rows())
         found: dict[int, Deviation] = {}
-        for rank, bits, row, usual, theirs in most.iter_rows():
-            above = bits - usual
+        for rank, role, above, row, bits in most.iter_rows():
+            label, peers, most_bits = theirs.get(role, (None, 0, 0.0))
             # a rank that made the call that surprises on its peers left nothing out
-            lacks = above < 0 and theirs in left and (rank, theirs) not in made
+            lacks = above < most_bits and (rank, label) not in made
             found[rank] = (
-                Deviation(rank, -above, ends[rank], left[theirs])
-                if lacks and self._has_passed(rank, left[theirs])
-                else Deviation(
-                    rank, max(above, 0.0), row, fork=self._fork(row, above), own=bits
-                )
+                Deviation(rank, most_bits, ends[rank], peers)
+                if lacks and self._has_passed(rank, peers)
+                else Deviation(rank, above, row, fork=self._fork(row, above), own=bits)
             )
         return found
 
@@ -326,19 +329,28 @@ def _each_time() -> pl.Expr:
     return pl.when("over").then(every).otherwise(ended).fill_null(0.0)
 
 
-def _usual() -> pl.Expr:
-    """Return the median surprise of the role, or of all ranks for roles of 1 or 2."""
-    alone = pl.len().over("role") <= 2
-    of_role = pl.col("bits").median().over("role")
-    return pl.when(alone).then(pl.col("bits").median()).otherwise(of_role)
+def _with_usual(last: pl.DataFrame) -> pl.DataFrame:
+    """Return calls with their `usual` surprise, and by how much theirs is `above` it.
 
-
-def _theirs() -> pl.Expr:
-    """Return the label that surprises on most surprised ranks of a role, or null."""
-    surprised = pl.col("label").filter(pl.col("bits") >= pl.col("usual"))
-    most = surprised.mode().sort().first()
-    many = 2 * (surprised == most).sum() > surprised.len()
-    return pl.when(many.over("role")).then(most.over("role"))
+    It is the median of what a call costs the ranks of a role, nothing where they do not
+    make it; or of what all ranks find most surprising, for roles of 1 or 2.
+    """
+    each = last.group_by("role", "label", "rank").agg(pl.col("bits").max())
+    ranks = last.select("role", "rank").unique()
+    calls = each.filter(pl.col("bits") > 0.0).select("role", "label").unique()
+    every = calls.join(ranks, on="role").join(
+        each, how="left", on=[*calls.columns, "rank"]
+    )
+    usual = every.group_by("role", "label").agg(
+        pl.col("bits").fill_null(0.0).median().alias("usual")
+    )
+    alone = pl.col("rank").n_unique().over("role") <= 2
+    of_all = last.group_by("rank").agg(pl.col("bits").max())["bits"].median()
+    told = last.join(usual, on=["role", "label"], how="left", maintain_order="left")
+    usual_ = pl.when(alone).then(pl.lit(of_all)).otherwise("usual").fill_null(0.0)
+    return told.with_columns(usual_.alias("usual")).with_columns(
+        (pl.col("bits") - pl.col("usual")).clip(0).alias("above")
+    )
 
 
 def program(frames: Frames, ranks: Iterable[int]) -> Program:
