@@ -60,6 +60,7 @@ def edit(told: Program, deviation: Deviation) -> Edit:
         if _is_swap(told, row, skipped, rest):
             return Edit("swap", row, _rows(told, skipped))
         rounds = next_ in skipped[1:] and _has_begun(told, row, next_)
+        rounds |= _are_rounds(told, row, skipped)
         rows = _rows(told, skipped)
         collective = [r for r in rows if not told.calls["is_p2p"][r]]
         far = rounds or len(collective) > FEW
@@ -98,6 +99,15 @@ def _has_begun(told: Program, row: int, loop: int) -> bool:
     last = (labels == told.calls["label"][row]).arg_true()
     since = labels[int(last[-1]) + 1 :] if last.len() else labels
     return bool((since == loop).any())
+
+
+def _are_rounds(told: Program, row: int, skipped: list[int]) -> bool:
+    """Whether the calls left out are those of the rounds before: a loop went once less.
+
+    They were made twice in a row right before `row`.
+    """
+    before = told.calls["label"][row - told.calls["place"][row] : row].to_list()
+    return bool(skipped) and before[-2 * len(skipped) :] == skipped * 2
 
 
 def _is_swap(told: Program, row: int, skipped: list[int], rest: list[int]) -> bool:

@@ -228,6 +228,10 @@ class Program:
         are compared by their numbers.
         """
         peer, place = (self.calls[c][row] for c in ("rank", "place"))
+        call = self.calls[row].select("group", "seq", "label", "is_p2p")
+        made = self.calls.filter(rank=rank).join(call, on=call.columns, how="semi")
+        if made.height and not call["is_p2p"][0]:
+            return False  # it made that very call
         told = self.calls.filter(~pl.col("is_p2p")).group_by("pg_desc")
         before = (pl.col("rank") == peer) & (pl.col("place") < place)
         both = told.agg(

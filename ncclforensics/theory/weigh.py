@@ -148,20 +148,23 @@ def _told(case: Case, end: End) -> Told:
     if (tie := _tied(whole, [best, *rest])) is not None:
         best, rest = tie
         least = min(least, best.cost)
-    # a story that blames part of a tie blames nobody else
+    # a story that blames part of a tie blames nobody else, nor does one that blames
+    # more than the best one
+    more = [s for s in rest if best.ranks and {*best.ranks} < {*s.ranks} and not tie]
     other = [
         s
         for s in rest
         if (not {*s.ranks} <= {*best.ranks} if tie else {*s.ranks} != {*best.ranks})
         or not s.slug
     ]
+    other = [s for s in other if s not in more]
     margin = min((s.cost - least for s in other), default=weights.CAP)
     # if two accusations are equally good, neither is made
     even = any(s.ranks and s.cost - least < weights.TIE for s in other)
     sure = None if even and best.ranks else _confidence(case, end, best, margin)
-    # what is certain is the class as well, not the culprits alone
-    classes = (s.cost - least for s in rest if s.slug != best.slug)
-    if sure == "certain" and min(classes, default=weights.CAP) < weights.LIKELY:
+    # what is certain is the class as well, not the culprits alone, and who else is one
+    near = [s for s in rest if s.slug != best.slug or s in more]
+    if sure == "certain" and any(s.cost - least < weights.LIKELY for s in near):
         sure = "likely"
     return Told(end, best, margin, sure, tuple(rest), _cites(case, best))
 

@@ -54,7 +54,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 *(() if said else sides.claimed(case, side.ranks, side.call)),
                 ("known elsewhere", AGAINST.get(side.kind, 0.0)),
                 ("named place", float(place.named == "conditional" and not said)),
-                ("in the loop", float(place.inside or place.in_step or _goes_on(side))),
+                ("in the loop", _in_the_loop(side, place)),
                 ("barrier", float(not place.barrier and not said)),
                 (
                     "first rank",
@@ -70,6 +70,16 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 ),
             ),
         )
+
+
+def _in_the_loop(side: sides.Side, place: call_sites.Place) -> float:
+    """Return, from 0 to 1, how clearly a side's call is one of its loop.
+
+    A line above the loop's last one tells less where the call comes after many rounds.
+    """
+    if place.in_step or _goes_on(side):
+        return 1.0
+    return float(place.inside) * (0.5 if side.kind == "left" else 1.0)
 
 
 def _goes_on(side: sides.Side) -> bool:
