@@ -65,6 +65,15 @@ def test_a_call_from_behind_the_loop_means_that_it_was_left():
     assert told.kind == "left"
 
 
+@pytest.mark.parametrize(("odd", "kind"), [("|Y", "left"), ("abc|Y", "skip")])
+def test_who_goes_through_its_loop_once_less_has_left_it(odd, kind):
+    """A whole round is left out before the call behind the loop, or a part of one."""
+    loop = "abcd" * 7
+    before = (loop + "Y") * 4 + "abcd" * 6
+    told, _ = edit(odd, f"{before}abcd|Y", before)
+    assert told.kind == kind
+
+
 def test_who_makes_a_call_before_a_run_of_others_has_left_no_loop():
     """Gradients are reduced in two buckets `ww`, those of the experts as `F`."""
     step = "abcwwF"

@@ -136,3 +136,30 @@ def test_an_unseen_rank_is_not_named_beside_a_cause_that_is_shown():
     found = told([*ABSENT, *pair], unseen=[4])
     assert ("missing-rank", (2,), "certain") in found
     assert not any(4 in ranks for _, ranks, sure in found if sure)
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [((2, 3), [("straggler", (2,), "likely")]), ((1, 3), [])],
+)
+def test_a_story_that_blames_more_ranks_contradicts_none_that_blames_fewer(
+    monkeypatch, more, named
+):
+    """Rank 2 failed by both; of two that blame others, neither is told."""
+
+    def propose(case, end):
+        call = case.calls[end.calls[0]]
+        yield Story("straggler", (2,), call, costs=(("straggler", 1.0),))
+        yield Story("straggler", more, call, costs=(("straggler", 1.0), ("kin", 1.0)))
+        yield Story("", (), what="elsewhere", costs=(("elsewhere", 1.0),))
+
+    monkeypatch.setattr("ncclforensics.theory.explanations.propose", propose)
+    assert [one for one in told([WAITS] * 4) if one[2]] == named
+
+
+def test_most_ranks_of_a_role_are_not_blamed_for_what_their_group_does():
+    """Five of six are in the group's call, and the sixth with all others of the job."""
+    (end,) = weighed(frames(["|W"] * 5 + ["|Y"])).ends
+    most = [s for s in (end.story, *end.rivals) if len(s.ranks) == 5]
+    assert most
+    assert all(("most", 1.0) in s.costs for s in most)

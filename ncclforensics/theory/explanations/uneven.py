@@ -60,11 +60,12 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                     "first rank",
                     float(sides.are_first(case, end, side.ranks) and not said),
                 ),
-                # who left out a whole step is in another call under that number
+                # who left out whole rounds is in another call under that number
                 (
                     "made by all",
                     float(
                         sides.is_shared(case, side) is True
+                        and side.kind != "left"
                         and sides.skipped(case, end, side) <= edits.FEW
                     ),
                 ),
