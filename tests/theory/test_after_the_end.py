@@ -46,7 +46,7 @@ def test_while_one_of_them_has_not_said_so_it_may_still_come():
 
 def test_of_the_one_that_is_through_others_wait_although_nothing_else_shows_it():
     """The reverse: one had fewer batches, and left neither a dump nor an exit."""
-    waits = {rank: f"{HISTORY}abcdp|W" for rank in (0, 1, 3)}
+    waits = dict.fromkeys((0, 1, 3), f"{HISTORY}abcdp|W")
     shown = frames(waits | {2: ""}, unseen=(2,))
     assert ended(shown, {2}) == [("uneven-inputs", (2,), "likely")]
     assert ended(shown, set())[0][0] != "uneven-inputs"
