@@ -4,7 +4,8 @@ A launcher may number its output files by task, `train-5071_3.out`, or by someth
 else. The number is the rank if it is that for every such file whose own lines tell a
 rank, and at least two do. So a rank that prints nothing of itself is known by its file.
 A stack tells no rank at all: files that hold the stack of one process each, and are
-numbered from 0 without a gap, are numbered by rank.
+numbered from 0 without a gap, are numbered by rank. So are files that are numbered as
+all ranks are which dumps list.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ def owners(frames: Frames, claims: pl.DataFrame) -> pl.DataFrame:
     files = logs.select("source").unique().join(told, on="source", how="left")
     if not files["told"].null_count():  # none is left to be told
         return files.select("source", pl.lit(None, pl.Int64).alias("rank")).clear()
-    stacks = _of_one_process(frames)
-    if files["told"].count() < AGREE and stacks.is_empty():  # nothing can confirm it
+    stacks, everyone = _of_one_process(frames), _everyone(frames)
+    unsure = files["told"].count() < AGREE and stacks.is_empty() and not everyone
+    if unsure:  # nothing can confirm it
         return files.select("source", pl.lit(None, pl.Int64).alias("rank")).clear()
-    found = [_numbered(files, stacks, after) for after in range(NUMBERS)]
+    found = [_numbered(files, stacks, everyone, after) for after in range(NUMBERS)]
     return pl.concat(found).unique("source", keep="first", maintain_order=True)
 
 
@@ -50,7 +52,21 @@ def _of_one_process(frames: Frames) -> pl.Series:
     return one.unique("pid", keep="none")["source"]
 
 
-def _numbered(files: pl.DataFrame, stacks: pl.Series, after: int) -> pl.DataFrame:
+def _everyone(frames: Frames) -> int:
+    """Return how many ranks dumps list, from 0 to the last; 0 if they are few."""
+    is_dump = pl.col("kind").str.starts_with("flight_recorder")
+    dumped = frames["sources"].filter(is_dump)["rank"]
+    if dumped.null_count() == dumped.len():
+        return 0
+    ranks = pl.concat([dumped, frames["groups"]["members"].explode()])
+    ranks = ranks.drop_nulls().unique().sort()
+    whole = ranks.to_list() == [*range(ranks.len())]
+    return ranks.len() if whole and ranks.len() > AGREE else 0
+
+
+def _numbered(
+    files: pl.DataFrame, stacks: pl.Series, everyone: int, after: int
+) -> pl.DataFrame:
     """Return `source rank` by the number that `after` other numbers follow.
 
     `stacks` are the files that hold nothing but the stack of one process.
@@ -73,5 +89,7 @@ def _numbered(files: pl.DataFrame, stacks: pl.Series, after: int) -> pl.DataFram
     first, last = (pl.col("rank").min(), pl.col("rank").max() + 1)
     all_there = (first == 0).over("alike") & (last == pl.len()).over("alike")
     spied = pl.col("source").is_in(stacks.implode()).all().over("alike")
-    sure = (many >= AGREE) | (spied & all_there & (pl.len().over("alike") > AGREE))
+    as_many = (pl.len().over("alike") > AGREE) & spied
+    as_many |= pl.len().over("alike") == everyone
+    sure = (many >= AGREE) | (as_many & all_there)
     return named.filter(confirmed & sure & alone & unknown).select("source", "rank")

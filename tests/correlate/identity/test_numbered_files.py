@@ -1,5 +1,7 @@
 """A file's number is a rank only if the files beside it say so."""
 
+import json
+
 import pytest
 
 
@@ -77,3 +79,20 @@ def test_stacks_with_a_gap_in_their_numbers_are_of_no_rank(ranks_of, numbers):
 def test_several_stacks_of_one_process_are_looks_and_no_ranks(ranks_of):
     found = ranks_of({f"spy_{n}.txt": stack(100) for n in range(4)})
     assert set(found.values()) == {None}
+
+
+def dump(rank):
+    told = {"version": "2.9", "rank": rank, "pg_config": {}, "pg_status": {}}
+    return json.dumps(told | {"entries": []})
+
+
+@pytest.mark.parametrize(("logs", "ranks"), [(4, [0, 1, 2, 3]), (3, []), (5, [])])
+def test_files_numbered_as_all_ranks_that_left_dumps_are_of_these(
+    ranks_of, logs, ranks
+):
+    """Fewer may be of nodes, or of restarts."""
+    dumps = {f"fr_rank_{rank}.json": dump(rank) for rank in range(4)}
+    files = {f"logs/client_{n}.log": "step 3\n" for n in range(logs)}
+    found = ranks_of(dumps | files)
+    told = [found[name] for name in files if found[name] is not None]
+    assert told == ranks
