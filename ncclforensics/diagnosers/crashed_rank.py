@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.exits import alive, exit_records
-from ncclforensics.correlate.identity import world
+from ncclforensics.correlate.identity import host_blocks, world
 from ncclforensics.diagnosers import domains
 from ncclforensics.evidence import common, exceptions, primary_exits, ras_status
 from ncclforensics.model.actions import CITED, OWN_LOG, Action
@@ -125,6 +125,7 @@ def _awaited(frames: Frames, first: pl.DataFrame) -> Finding | None:
     if not _is_nameless(first):
         return None
     lost, waits = uncollected.awaited(frames)
+    lost = _with_local_rank(frames, first, lost)
     hosts = common.hosts_of(frames, lost)
     if len(lost) != 1 or (hosts and first["host"][0] not in (None, *hosts)):
         return None
@@ -135,6 +136,21 @@ def _awaited(frames: Frames, first: pl.DataFrame) -> Finding | None:
         explanation=found.explanation.rstrip() + BY_WAITS,
         evidence=(*found.evidence, *waits),
     )
+
+
+def _with_local_rank(
+    frames: Frames, first: pl.DataFrame, lost: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Return the rank of a death by its local rank, if all ranks of a host are lost.
+
+    An agent that reports one end of several had to end the others itself.
+    """
+    exits = frames["exits"].join(first, on=["source", "line"], how="semi")
+    place = exits["local_rank"].drop_nulls()
+    whole = len(lost) > 1 and host_blocks.is_one(lost)
+    if not whole or place.len() != 1 or place[0] >= len(lost):
+        return lost
+    return (sorted(lost)[place[0]],)
 
 
 def _is_nameless(first: pl.DataFrame) -> bool:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from ncclforensics.model.findings import Cite, Finding
     from ncclforensics.model.frames import Frames
 
-GONE = ("crashed-rank", "missing-rank")  # of ranks of which there is no dump
+# of ranks of which there is no dump
+GONE = ("crashed-rank", "missing-rank", "node-lost")
 REMEDY = (
     Action("find the log and the dump of {who}, and its process: is it alive?"),
     Action("dmesg -T | tail -n 100", at="host"),

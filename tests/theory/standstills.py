@@ -28,6 +28,7 @@ def frames(
     unseen=(),
     stands=True,
     code=1,
+    local_rank=None,
     hosts=None,
     sizes=None,
     stacks=True,
@@ -40,7 +41,7 @@ def frames(
     """Return correlated frames of ranks 0, 1, … with these programs.
 
     Of `unseen` ranks there is nothing; `stands` adds an exit of a rank that is not told, with
-    `code`, which proves that the job had failed; `hosts` are names by rank; `sizes` maps (rank, place) to elements;
+    `code` and `local_rank`, which proves that the job had failed; `hosts` are names by rank; `sizes` maps (rank, place) to elements;
     `states` gives the state of what a rank has open, `kept` how many calls its ring
     holds, `late` how many seconds later the last one was made; of `fresh` ranks the last
     call that ended is not retired yet; `more` are further columns.
@@ -84,7 +85,9 @@ def frames(
         ),
     }
     if stands:
-        exits = [{"code": code, "source": "agent.log", "line": 1}]
+        exits = [
+            {"code": code, "local_rank": local_rank, "source": "agent.log", "line": 1}
+        ]
         given["exits"] = tables.rows("exits", exits)
     return correlate(Frames(given))
 
