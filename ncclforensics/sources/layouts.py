@@ -82,6 +82,9 @@ FILES = (
     r"\.(?P<rank>\d{1,5})",
     rf"\d{{3,}}[._-](?P<host>{HOST})[._-](?P<rank>\d{{1,5}})",
     r"(?:slurm|job|out|err)[._-]\d{3,}(?:\.\d+)?_(?P<rank>\d{1,5})",
+    # Slurm: %j_%t_%N, where even `gpu05` is a node
+    r"(?!(?:19|20)\d{6}_)\d{5,}_(?P<rank>\d{1,5})_"
+    r"(?P<host>(?!(?:run|step|exp|try|attempt|part|rank|epoch|iter)\d)[a-z][a-z-]*\d[a-z0-9.-]*)",
     # Ray: worker-<worker id>-<job id>-<pid>
     r"(?:python-core-)?worker-[0-9a-f]{20,}-[0-9a-f]{8,}-(?P<pid>\d+)",
     # Azure ML: user_logs/std_log_process_3.txt

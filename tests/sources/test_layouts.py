@@ -63,6 +63,7 @@ LOGS = {
     f"job-0_ml_pytorch-{ID * 2}.log": {"host": "job-0"},
     "user_logs/std_log_process_3.txt": {"rank": 3},
     "gpu-a17.rank2.pid7938.log": {"host": "gpu-a17", "rank": 2, "pid": 7938},
+    "logs/651394_3_gpu05.log": {"host": "gpu05", "rank": 3},
     "dmesg-gpu-a17.txt": {"host": "gpu-a17"},
     "nvidia-smi-q-gpu-a17.txt": {"host": "gpu-a17"},
     "dmesg-T-k9.txt": {"host": "k9"},
@@ -76,6 +77,7 @@ LOGS = {
 SAY_NOTHING = (
     *("log.txt", "log.2.txt", "3.log", "0/stderr.x", "train_2024-01-05.log", "v2.log"),
     *("nccl.4121.log", "nccl.log.2", "nccl.2024-01-01.12.log", "slurm-4242.out"),
+    *("20240101_3_gpu05.log", "651394_11_run7.log"),
     *("2024_01.out", "20240101_3.out", "job.main.3.out", "job.exp12.3.out"),
     *("node_rank_1.log", "noderank1.log", "tp_rank_2.log", "dp-rank-2.log"),
     *("rank_0-7.log", "ranks_5.log", "crank_5.log", "frank5.log"),
