@@ -207,6 +207,15 @@ class Case:
         cut = call_summary.dumps(self.frames).filter("cut")
         return frozenset(cut["rank"].drop_nulls())
 
+    def are_most_of_a_role(self, ranks: tuple[int, ...]) -> bool:
+        """Whether ranks are more than half of one role, and not all of it.
+
+        Ranks that nothing shows may be of the role as well.
+        """
+        role = self.program.roles.get(ranks[0], frozenset()) if ranks else frozenset()
+        lost = len(world.ranks(self.frames) - self.seen)
+        return {*ranks} < role and 2 * len(ranks) > len(role) + lost > FEWEST
+
     def owes(self, end: End) -> bool:
         """Whether a rank at an end is proved to have posted no half of a message."""
         if ("owes", end) not in self.kept:
@@ -304,6 +313,7 @@ class Case:
         return sorted(some, key=lambda g: (-len(g), sorted(g)[:1]))
 
 
+FEWEST = 2  # ranks of a role; of so few, none are most
 MOST_GROUPS = 4096
 HOSTS = 4  # in a job of fewer, ranks are not guessed to be one
 FEW_OF = 1 / 8  # of the ranks; if more lag, they lag because they wait

@@ -74,19 +74,13 @@ def blame(
     # lines may be of a part of the ranks
     dumped = case.frames.has("collectives")
     most = dumped and 2 * len(ranks) > len(_everyone(case, end) | {*ranks})
-    most |= dumped and _are_most_of_their_role(case, ranks)
+    most |= dumped and case.are_most_of_a_role(ranks)
     return (
         (prior, 1.0),
         *culprits(case, ranks),
         ("most", float(most)),
         *unexplained(case, end, (*ranks, *explained)),
     )
-
-
-def _are_most_of_their_role(case: Case, ranks: tuple[int, ...]) -> bool:
-    """Whether ranks are more than half of one role, and not all of it."""
-    role = case.program.roles.get(ranks[0], frozenset()) if ranks else frozenset()
-    return {*ranks} < role and 2 * len(ranks) > len(role) > ALONE
 
 
 def blame_alone(

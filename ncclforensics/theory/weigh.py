@@ -160,7 +160,7 @@ def _told(case: Case, end: End) -> Told:
     other = [s for s in other if s not in more]
     margin = min((s.cost - least for s in other), default=weights.CAP)
     # if two accusations are equally good, neither is made
-    even = any(s.ranks and s.cost - least < weights.TIE for s in other)
+    even = any(s.ranks and s.cost - least <= weights.TIE for s in other)
     sure = None if even and best.ranks else _confidence(case, end, best, margin)
     # what is certain is the class as well, not the culprits alone, and who else is one
     near = [s for s in rest if s.slug != best.slug or s in more]

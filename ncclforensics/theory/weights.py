@@ -70,7 +70,7 @@ LAGS = 3.0  # bits, for a rank behind most ranks in groups of the same descripti
 NOISE = 2.0  # bits by which healthy ranks differ
 EXPECTED = 4.0  # bits that a deviation shows where there is history
 POSSIBLE, LIKELY, CERTAIN = 0.5, 3.0, 8.0  # margins, in bits
-TIE = 1.0  # bits; two stories closer than that are equally good
+TIE = 1.0  # bits; two stories that are no further apart are equally good
 
 
 def bits(name: str, times: float = 1.0) -> float:

@@ -8,13 +8,21 @@ from nccl_lines import found
 
 SLUG = "uneven-inputs"
 CODE = "  exitcode  : 1 (pid: 41010) \n"
+OVER = "2026-11-20 11:34:59,732 epoch 1 done\n"
 KILLED = "  exitcode  : -9 (pid: 41011)  (SIGKILL)\n"
 
 
 @pytest.fixture
 def ended(jobs, tmp_path):
-    """Real evidence of a rank 3 that left its loop early, and its agent's log."""
+    """Real evidence of a rank 3 that left its loop early, and its agent's log.
+
+    The line in which that rank says so is left out.
+    """
     shutil.copytree(jobs / "torch-uneven-inputs" / "evidence", tmp_path / "e")
+    stdout = next((tmp_path / "e").glob("logs/*/attempt_0/3/stdout.log"))
+    said = stdout.read_text()
+    assert OVER in said
+    stdout.write_text(said.replace(OVER, ""))
     return tmp_path / "e"
 
 
@@ -34,6 +42,13 @@ def test_of_a_whole_list_the_one_that_is_not_on_it(ended):
 def test_an_entry_that_lost_its_code_may_not_be_the_only_one_that_lost_lines(ended):
     text = (ended / "torchrun.log").read_text()
     assert ranks(ended, text.replace(CODE, "")) == []
+
+
+def test_its_own_line_tells_it_whatever_the_list_has_lost(ended):
+    text = (ended / "torchrun.log").read_text()
+    stdout = next(ended.glob("logs/*/attempt_0/3/stdout.log"))
+    stdout.write_text(stdout.read_text() + OVER)
+    assert ranks(ended, text.replace(CODE, "")) == [(3,)]
 
 
 def test_who_was_killed_is_waited_for_as_well(ended):

@@ -28,7 +28,9 @@ AGAINST = {
 
 def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame sides in a call after the loop, or ranks that exited or said it is over."""
-    if end.kind in ("absent", "unseen") and {*end.ranks} <= case.ended | case.over:
+    # that a rank is not among those that failed tells less than what it said
+    left = case.over | (case.ended if end.kind == "absent" else set())
+    if end.kind in ("absent", "unseen") and {*end.ranks} <= left:
         yield Story(
             "uneven-inputs",
             end.ranks,
