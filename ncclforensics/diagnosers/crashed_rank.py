@@ -14,9 +14,10 @@ How we know
     exception raised in a collective may be a victim's: it counts if all other ranks say
     that they are victims. A rank that says nothing, while all others say that they lost
     a peer, ended as well. A death without a rank is of the one rank that all others
-    wait for and of which nothing was collected. One that all ranks raise alike is a
-    failure of the program, and so is one fault (SIGSEGV, SIGBUS, SIGFPE, SIGILL) of all
-    ranks at one moment: no rank is named.
+    wait for and that left no dump; where those of a whole host left none, its local
+    rank tells which. One that all ranks raise alike is a failure of the program, and so
+    is one fault (SIGSEGV, SIGBUS, SIGFPE, SIGILL) of all ranks at one moment: no rank
+    is named.
 
 What to do
     Read that rank's traceback. For SIGKILL, ask the kernel log of that host who killed
@@ -73,9 +74,9 @@ EXPLAINS = (
 SPREADS = False
 MOST_KINDS = 3
 BY_WAITS = (
-    " Nothing printed there names the rank: all others wait for this one alone, and "
-    "nothing of it was collected."
+    " Nothing printed there names the rank: all others wait for {}, without a dump."
 )
+BY_PLACE = " Of these it is the one with that local rank."
 # what no launcher sends, as its code or by what faulthandler prints
 FAULTED = primary_exits.is_fault().fill_null(False) | (pl.col("by") == "fatal")
 # by Python's own classes: what is not there, and what is wrong with an object
@@ -125,15 +126,16 @@ def _awaited(frames: Frames, first: pl.DataFrame) -> Finding | None:
     if not _is_nameless(first):
         return None
     lost, waits = uncollected.awaited(frames)
-    lost = _with_local_rank(frames, first, lost)
-    hosts = common.hosts_of(frames, lost)
-    if len(lost) != 1 or (hosts and first["host"][0] not in (None, *hosts)):
+    died = _with_local_rank(frames, first, lost)
+    hosts = common.hosts_of(frames, died)
+    if len(died) != 1 or (hosts and first["host"][0] not in (None, *hosts)):
         return None
-    found = _fallen(frames, first.with_columns(rank=pl.lit(lost[0], pl.Int64)))
+    found = _fallen(frames, first.with_columns(rank=pl.lit(died[0], pl.Int64)))
+    told_by = BY_WAITS.format(common.ranks(lost)) + (BY_PLACE if died != lost else "")
     return replace(
         found,
         confidence="likely" if found.confidence == "certain" else found.confidence,
-        explanation=found.explanation.rstrip() + BY_WAITS,
+        explanation=found.explanation.rstrip() + told_by,
         evidence=(*found.evidence, *waits),
     )
 

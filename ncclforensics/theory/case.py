@@ -279,10 +279,9 @@ class Case:
             return ()
         placed = self.frames["ranks"].drop_nulls(["host", "rank"])
         hosts = [some for some in host_blocks.by_host(placed) if some <= told]
-        whole = self.units(told, guess=False)[0] == 1 or told == frozenset().union(
-            *hosts
-        )
-        return tuple(sorted(told)) if whole else ()
+        is_one = self.units(told, guess=False)[0] == 1
+        are_whole = told == frozenset().union(*hosts)
+        return tuple(sorted(told)) if is_one or are_whole else ()
 
     @cached_property
     def _wholes(self) -> list[frozenset[int]]:

@@ -143,30 +143,34 @@ def _told(case: Case, end: End) -> Told:
     )
     # the story that nobody is odd counts only if the best sides tie
     whole = next((s for s in stories if s.what == "all"), None)
-    best, *rest = _weakest_first([s for s in stories if s is not whole])
-    least = min(s.cost for s in (best, *rest))
+    odd = [s for s in stories if s is not whole]
+    least = odd[0].cost
+    best, *rest = _weakest_first(odd)
     if (tie := _tied(whole, [best, *rest])) is not None:
         best, rest = tie
         least = min(least, best.cost)
-    # a story that blames part of a tie blames nobody else, nor does one that blames
-    # more than the best one
-    more = [s for s in rest if best.ranks and {*best.ranks} < {*s.ranks} and not tie]
-    other = [
-        s
-        for s in rest
-        if (not {*s.ranks} <= {*best.ranks} if tie else {*s.ranks} != {*best.ranks})
-        or not s.slug
-    ]
-    other = [s for s in other if s not in more]
+    other = [s for s in rest if _contradicts(s, best, is_tie=tie is not None)]
     margin = min((s.cost - least for s in other), default=weights.CAP)
     # if two accusations are equally good, neither is made
     even = any(s.ranks and s.cost - least <= weights.TIE for s in other)
     sure = None if even and best.ranks else _confidence(case, end, best, margin)
-    # what is certain is the class as well, not the culprits alone, and who else is one
-    near = [s for s in rest if s.slug != best.slug or s in more]
-    if sure == "certain" and any(s.cost - least < weights.LIKELY for s in near):
+    # what is certain is the class as well, and that nobody else is a culprit too
+    near = (s for s in rest if s.cost - least < weights.LIKELY)
+    if sure == "certain" and any(
+        (s.slug, {*s.ranks}) != (best.slug, {*best.ranks}) for s in near
+    ):
         sure = "likely"
     return Told(end, best, margin, sure, tuple(rest), _cites(case, best))
+
+
+def _contradicts(story: Story, best: Story, *, is_tie: bool) -> bool:
+    """Whether a story blames somebody else than the best one, or names no class.
+
+    One that blames part of a tie does not, nor does one that blames more ranks.
+    """
+    theirs, mine = {*story.ranks}, {*best.ranks}
+    agrees = theirs <= mine if is_tie or not mine else mine <= theirs
+    return not (story.slug and agrees)
 
 
 def _weakest_first(stories: list[Story]) -> list[Story]:

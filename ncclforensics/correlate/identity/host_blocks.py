@@ -190,5 +190,5 @@ def is_one(ranks: Collection[int]) -> bool:
     They are as many as a power of two, follow each other, and begin at a multiple.
     """
     many = len(ranks)
-    whole = many > 1 and many & (many - 1) == 0 and min(ranks) % many == 0
-    return whole and max(ranks) - min(ranks) == many - 1
+    is_power = many > 1 and many & (many - 1) == 0
+    return is_power and {*ranks} == _block(min(ranks), many)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.traces import call_summary
+
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
@@ -54,8 +56,7 @@ def _of_one_process(frames: Frames) -> pl.Series:
 
 def _everyone(frames: Frames) -> int:
     """Return how many ranks dumps list, from 0 to the last; 0 if they are few."""
-    is_dump = pl.col("kind").str.starts_with("flight_recorder")
-    dumped = frames["sources"].filter(is_dump)["rank"]
+    dumped = call_summary.dumps(frames)["rank"]
     if dumped.null_count() == dumped.len():
         return 0
     ranks = pl.concat([dumped, frames["groups"]["members"].explode()])

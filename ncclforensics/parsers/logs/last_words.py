@@ -42,7 +42,7 @@ NAMED = (
     r"(?i)\[(?:world_|global_)?rank[ =:]?(\d{1,6})[\] ,]"
     r"|\brank[ =](\d{1,6}):|^\(rank (\d{1,6})\)"
 )
-TAG = r"^\[(\d{1,5})\] "
+TAG = r"^\[(\d{1,5})\] "  # a number that may be a rank: `[3] batch 250`
 ISO = r"^.{0,24}?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"
 US = r"^\[?(\d\d)/(\d\d)/(\d{4}) (\d\d:\d\d:\d\d)"
 # words of programs whose data or steps are used up, or that leave in peace
@@ -280,10 +280,10 @@ def _tagged(
 
 
 def _named() -> pl.Expr:
-    """The rank of a line's prefix, or, where nothing is known, the one in its text."""
+    """The rank in the text of a line whose prefix tells nothing of its writer."""
     told = pl.coalesce(pl.col("text").str.extract(NAMED, n) for n in (1, 2, 3))
     nothing = pl.all_horizontal(pl.col(WHOSE).is_null())
-    return pl.coalesce("rank", pl.when(nothing).then(told.cast(pl.Int64)))
+    return pl.when(nothing).then(told.cast(pl.Int64))
 
 
 def _all(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
