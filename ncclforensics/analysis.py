@@ -35,6 +35,7 @@ from ncclforensics.evidence import (
 from ncclforensics.model.frames import Frames, join
 from ncclforensics.model.span import ALWAYS, Span
 from ncclforensics.parsers.logs import last_words, second_look
+from ncclforensics.report import late_ranks
 from ncclforensics.report.build import build, other
 from ncclforensics.report.coverage import interrupted
 from ncclforensics.sources import discover
@@ -233,8 +234,16 @@ def explain(
     ):
         report = conclude(correlate(frames, job_, attempt), None, select, ignore)[1]
         others.append(other(report, job_, attempt))
-    joined = slow_ranks.with_lateness(joined)
+    if late_ranks.is_shown(built):
+        joined = slow_ranks.with_lateness(joined)
     return joined, ranked, msgspec.structs.replace(built, others=tuple(others))
+
+
+def _may_only_be_slow(ranked: Ranked) -> bool:
+    """Whether nobody is thought to have failed, so that time can be gained."""
+    if ranked.outcome == "failure":
+        return False
+    return ranked.verdict is None or ranked.verdict.slug == "slow-rank"
 
 
 def conclude(
@@ -272,7 +281,7 @@ def conclude(
         told_of,
         clue=clue.of(joined, ranked),
         last_line=own_log.last_line(joined, ranked, told_of.onset, sources),
-        gain=slow_ranks.gain(joined) if ranked.outcome != "failure" else None,
+        gain=slow_ranks.gain(joined) if _may_only_be_slow(ranked) else None,
     )
     ranked = actions.completed(joined, ranked, told_of.last_line)
     if ranked.verdict is None:

@@ -51,8 +51,10 @@ def transfers(frames: Frames) -> pl.DataFrame:
 
     One row a collective or message; `took` in seconds.
     """
+    if not _tells_durations(frames):
+        return pl.DataFrame()
     calls = arrivals(frames)
-    if "took" not in calls.columns or calls["took"].count() == 0:
+    if "took" not in calls.columns:
         return pl.DataFrame()
     calls = calls.filter(pl.col("took") > 0)
     own = ["rank", "pg", "pg_desc"]
@@ -106,6 +108,13 @@ def transfers(frames: Frames) -> pl.DataFrame:
         hosts=pl.col("hosts").list.len(),
     ).hash(seed=0)
     return both.with_columns(what=alike).sort("made", "link")
+
+
+def _tells_durations(frames: Frames) -> bool:
+    """Whether dumps have times of the GPU; the Inspector, which is read else, has."""
+    made = frames.scan("collectives")
+    known = made.select(pl.col("duration_ms").count(), calls=pl.len()).collect()
+    return known["calls"].item() == 0 or known["duration_ms"].item() > 0
 
 
 def slower(frames: Frames) -> Slower | None:

@@ -16,6 +16,7 @@ from ncclforensics.correlate.timing import pace
 from ncclforensics.correlate.timing.turns import TIGHT, with_turns
 from ncclforensics.correlate.traces import inspected
 from ncclforensics.correlate.traces.progress import ROOTED, grouped, signature
+from ncclforensics.model.frames import remembered
 from ncclforensics.model.plans import collected
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ SOME = 0.02  # share of the calls
 ROUNDS = 60  # of the fit; each halves the error of hosts that meet through others
 
 
+@remembered
 def arrivals(frames: Frames) -> pl.DataFrame:
     """Return the calls of all ranks with a history, in order, as `made` s.
 
