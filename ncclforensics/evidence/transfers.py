@@ -113,8 +113,10 @@ def transfers(frames: Frames) -> pl.DataFrame:
 def _tells_durations(frames: Frames) -> bool:
     """Whether dumps have times of the GPU; the Inspector, which is read else, has."""
     made = frames.scan("collectives")
-    known = made.select(pl.col("duration_ms").count(), calls=pl.len()).collect()
-    return known["calls"].item() == 0 or known["duration_ms"].item() > 0
+    known, calls = (
+        made.select(pl.col("duration_ms").count(), n=pl.len()).collect().row(0)
+    )
+    return not calls or known > 0
 
 
 def slower(frames: Frames) -> Slower | None:
