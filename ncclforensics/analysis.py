@@ -35,7 +35,6 @@ from ncclforensics.evidence import (
 from ncclforensics.model.frames import Frames, join
 from ncclforensics.model.span import ALWAYS, Span
 from ncclforensics.parsers.logs import last_words, second_look
-from ncclforensics.report import late_ranks
 from ncclforensics.report.build import build, other
 from ncclforensics.report.coverage import interrupted
 from ncclforensics.sources import discover
@@ -234,16 +233,15 @@ def explain(
     ):
         report = conclude(correlate(frames, job_, attempt), None, select, ignore)[1]
         others.append(other(report, job_, attempt))
-    if late_ranks.is_shown(built):
+    if _may_only_be_slow(ranked):
         joined = slow_ranks.with_lateness(joined)
     return joined, ranked, msgspec.structs.replace(built, others=tuple(others))
 
 
 def _may_only_be_slow(ranked: Ranked) -> bool:
-    """Whether nobody is thought to have failed, so that time can be gained."""
-    if ranked.outcome == "failure":
-        return False
-    return ranked.verdict is None or ranked.verdict.slug == "slow-rank"
+    """Whether nobody is named who stopped the job: only then its lateness matters."""
+    told = ranked.verdict
+    return told is None or told.slug == "slow-rank" or not (told.ranks or told.hosts)
 
 
 def conclude(
@@ -277,11 +275,12 @@ def conclude(
     ranked = dataclasses.replace(ranked, suspects=suspected)
     ranked = onset.with_call(joined, ranked)
     ranked, told_of = quotes.quoted(joined, ranked, onset.of(joined, ranked))
+    may_gain = ranked.outcome != "failure" and _may_only_be_slow(ranked)
     told_of = dataclasses.replace(
         told_of,
         clue=clue.of(joined, ranked),
         last_line=own_log.last_line(joined, ranked, told_of.onset, sources),
-        gain=slow_ranks.gain(joined) if _may_only_be_slow(ranked) else None,
+        gain=slow_ranks.gain(joined) if may_gain else None,
     )
     ranked = actions.completed(joined, ranked, told_of.last_line)
     if ranked.verdict is None:

@@ -113,10 +113,9 @@ def transfers(frames: Frames) -> pl.DataFrame:
 def _tells_durations(frames: Frames) -> bool:
     """Whether dumps have times of the GPU; the Inspector, which is read else, has."""
     made = frames.scan("collectives")
-    known, calls = (
-        made.select(pl.col("duration_ms").count(), n=pl.len()).collect().row(0)
-    )
-    return not calls or known > 0
+    told = made.select(pl.col("duration_ms").count(), calls=pl.len())
+    known, calls = told.collect().row(0)
+    return bool(calls == 0 or known > 0)
 
 
 def slower(frames: Frames) -> Slower | None:

@@ -38,17 +38,12 @@ def legend() -> list[tuple[str, str, str]]:
     ]
 
 
-def is_shown(report: Report) -> bool:
-    """Whether the report is of slow ranks, so that the heat map belongs to it."""
-    verdict = report.verdict
-    is_slow = verdict is not None and verdict.slug == "slow-rank"
-    return is_slow or bool(report.fastest_gain)
-
-
 def late_ranks(report: Report, frames: Frames) -> LateRanks | None:
     """Return the heat map, the slowest rows on top; None if no rank is slow."""
+    verdict = report.verdict
+    is_slow = verdict is not None and verdict.slug == "slow-rank"
     told = frames["lateness"]
-    if not is_shown(report) or told.is_empty():
+    if not (is_slow or report.fastest_gain) or told.is_empty():
         return None
     many = int(str(told["slice"].max())) + 1
     column = pl.col("slice") * min(many, MOST_COLUMNS) // many
