@@ -175,7 +175,8 @@ def _read_whose(ranked: Ranked, frames: Frames) -> frozenset[int] | None:
 UNEQUAL = ("collective-mismatch", "shape-mismatch")  # some rank differs from others
 OPEN = ("timeout-masking", "stuck-in-collective")  # nobody is named
 MAY_HAVE_LEFT = (
-    *("missing-rank", "rank-conditional-collective", "call-order-deadlock"),
+    *("missing-rank", "uneven-inputs"),
+    *("rank-conditional-collective", "call-order-deadlock"),
     *("collective-mismatch", "shape-mismatch"),
 )
 

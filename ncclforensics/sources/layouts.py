@@ -103,7 +103,8 @@ FILES = (
     rf"(?P<host>{SHORT_HOST}|(?=\D*\d){ANY_HOST})(?:[._-](?:dmesg|kern(?:el)?|syslog|journal)"
     r"|\.(?:console|sol))",
     rf"(?:[a-z]+[._-])?(?P<host>{HOST})",
-    rf"(?:(?:describe|get|events?|pods?|yaml|logs?|kubectl)[._-])*(?P<host>{POD})",
+    # in the folder of a host or pod, `worker-30` is a process of it
+    rf"(?:(?:describe|get|events?|pods?|yaml|logs?|kubectl)[._-])*(?P<pod>{POD})",
     # kubelet's /var/log/containers: <pod>_<namespace>_<container>-<id>
     r"(?P<host>[a-z0-9][a-z0-9.-]*)_[a-z0-9-]+_[a-z0-9.-]+-[0-9a-f]{64}",
 )
@@ -185,7 +186,9 @@ def _add(who: Who, match: re.Match[str] | None) -> None:
         return
     for field, value in match.groupdict().items():
         if value is not None:
-            if field in ("host", "stream"):
+            if field == "pod":
+                who.setdefault("host", value)
+            elif field in ("host", "stream"):
                 who[field] = value
             elif len(value) <= limits.MAX_DIGITS:
                 who[field] = int(value)

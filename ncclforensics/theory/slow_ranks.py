@@ -112,7 +112,7 @@ def _excess(told: OwnTime, groups: pl.DataFrame) -> pl.DataFrame:
     calls = told.calls
     # of a job without messages that dumps of NCCL would hold, groups are no stages
     holds = told.shows_messages and calls["record_id"].is_not_null().all()
-    alike = rank_roles.roles(calls, "label")
+    alike = rank_roles.roles(calls, "same")
     roles = alike.join(stages(calls, groups, shows_messages=holds), on="rank")
     role = pl.struct("role", "stage").rank("dense").alias("role")
     clocks = calls.select("rank", "clock").unique()

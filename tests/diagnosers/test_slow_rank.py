@@ -23,13 +23,17 @@ class Steady(slowness.Job):
         self.slow = {5} if self.share else set()
 
 
-def report(tmp_path, fault="slow 10 %", **other):
-    """Analyze the dumps of one job."""
+def report(tmp_path, fault="slow 10 %", trainers=(), **other):
+    """Analyze the dumps of one job. `trainers` make their calls in another function."""
     job = Steady(random.Random(1), fault)
     for name, value in other.items():
         setattr(job, name, value)
     played = slowness.Recorder(job, job.share)
     played.play()
+    for rank, made in enumerate(played.entries):
+        name = "train" if rank in trainers else "generate"
+        for entry in made:
+            entry["frames"] = [{"name": name, "filename": f"{name}.py", "line": 7}]
     played.write(tmp_path)
     return analyze([str(tmp_path)]).report
 
@@ -67,6 +71,15 @@ def test_nobody_is_named_in_a_steady_or_an_uneven_job(tmp_path, timed):
 
 
 NOW_AND_THEN = {"calls": 6, "even": True, "steps": 100, "timed": True}
+
+
+def test_ranks_of_another_program_have_more_to_do_and_are_not_slow(tmp_path):
+    """Trainers and actors meet in the same calls, made at other places of the code."""
+    trainers = (0, 1, 2)
+    told = report(tmp_path, slow=trainers, per_host=3)
+    assert told.verdict.culprits.ranks == trainers
+    told = report(tmp_path, trainers=trainers, slow=trainers, per_host=3)
+    assert told.verdict is None
 
 
 def test_a_rank_that_stands_still_now_and_then_is_named(tmp_path):

@@ -45,6 +45,7 @@ LOGS = {
     "node05_lr0_31772.txt": {"host": "node05", "local_rank": 0, "pid": 31772},
     "worker-3.log": {"host": "worker-3"},
     "llama-worker-3": {"host": "llama-worker-3"},
+    "pods/llama-worker-3/worker-30.log": {"host": "llama-worker-3"},
     "node01.log": {"host": "node01"},
     "gpu0001/nccl.log": {"host": "gpu0001"},
     "gpu0001.tgz!var/log/x.log": {"host": "gpu0001"},

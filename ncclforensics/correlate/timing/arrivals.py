@@ -49,7 +49,7 @@ ROUNDS = 60  # of the fit; each halves the error of hosts that meet through othe
 def arrivals(frames: Frames) -> pl.DataFrame:
     """Return the calls of all ranks with a history, in order, as `made` s.
 
-    Columns: `rank group op place host clock label kind what is_p2p meets turn`, `made`
+    Columns: `rank group op place host clock kind what is_p2p meets turn`, `made`
     (f64, seconds on one clock), `raw` (on the host's own), `took` (s), `source line`.
     `kind` is the same call of a program in one group, `what` in any, `same` in groups
     alike. `meets` numbers the collectives to which all members came whose dumps are
@@ -63,7 +63,6 @@ def arrivals(frames: Frames) -> pl.DataFrame:
     first = made["t"].min()
     seconds = {"raw": "t", "done": "t_completed"}
     hosts = frames["ranks"].select("rank", "host").unique("rank", keep="first")
-    off = (pl.col("dst") - pl.col("src")).sign()
     made = (
         made.join(hosts, on="rank", how="left")
         .sort("rank", "record_id", "line")
@@ -75,7 +74,6 @@ def arrivals(frames: Frames) -> pl.DataFrame:
             took=pl.col("duration_ms") / 1e3,
             is_p2p=pl.col("is_p2p").fill_null(False),
             clock=pl.coalesce("host", pl.format("rank {}", "rank")).rank("dense") - 1,
-            label=pl.struct("pg_desc", "op", off).hash(seed=0),
             kind=pl.struct("group", "kind").hash(seed=0),
             what="kind",
             same=pl.struct(

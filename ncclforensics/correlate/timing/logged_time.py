@@ -92,7 +92,7 @@ def _history(met: pl.DataFrame, whole: pl.DataFrame, many: int) -> OwnTime:
         .with_columns(pl.col("slice") * min(many, MOST_SLICES) // many)
         .with_columns(
             clock=hosts,
-            label=pl.lit(0),
+            same=pl.lit(0),
             place="meets",
             blocks=pl.lit(True),
             counts=pl.lit(True),

@@ -1,5 +1,7 @@
 """Jobs of which only lines are left: what each rank gave up, and how it ended."""
 
+import json
+
 import pytest
 
 from log_lines import table, timeout, verdict
@@ -145,6 +147,23 @@ def test_who_ended_in_peace_while_others_wait_ran_out_of_data(analyzed):
     # the look-alike: it was heard, and did not say that it ended
     said[3] = began(3)
     assert verdict(analyzed(files(said)))[:2] == ("missing-rank", (3,))
+
+
+def test_ranks_that_say_that_they_leave_ended_with_those_that_exited(analyzed):
+    """torch says so of one rank, and the lines of the other six themselves."""
+    everyone = {"name": "0", "desc": "default_pg", "ranks": str([*range(8)])}
+    call = {"collective_seq_id": 9, "profiling_name": "nccl:all_reduce_barrier"}
+    call |= {"pg_name": "0", "process_group": ["0", "default_pg"], "state": "scheduled"}
+    call |= {"pg_id": 0, "p2p_seq_id": 0, "op_id": 9, "is_p2p": False, "record_id": 9}
+    dump = {"version": "2.10", "pg_config": {"0": everyone}, "entries": [call]}
+    away = "".join(began(r, 8) + f"[rank {r}] group closed, bye\n" for r in range(2, 8))
+    here = began(1, 8) + CLOSED.format(1)
+    here += began(0, 8) + gave_up(0, 0, "default_pg", 9)
+    said = {"node0.log": here, "node1.log": away, "trace_rank_0": json.dumps(dump)}
+    assert verdict(analyzed(said))[:2] == ("rank-conditional-collective", (0,))
+    # the look-alike: the six do not say that they left
+    said["node1.log"] = away.replace("group closed, bye", "step 12")
+    assert verdict(analyzed(said))[:2] == ("uneven-inputs", (1,))
 
 
 def test_who_ended_in_peace_is_waited_for_where_numbers_have_no_group_too(analyzed):
