@@ -152,10 +152,13 @@ def test_who_ended_in_peace_while_others_wait_ran_out_of_data(analyzed):
 def test_ranks_that_say_that_they_leave_ended_with_those_that_exited(analyzed):
     """torch says so of one rank, and the lines of the other six themselves."""
     everyone = {"name": "0", "desc": "default_pg", "ranks": str([*range(8)])}
-    call = {"collective_seq_id": 9, "profiling_name": "nccl:all_reduce_barrier"}
-    call |= {"pg_name": "0", "process_group": ["0", "default_pg"], "state": "scheduled"}
-    call |= {"pg_id": 0, "p2p_seq_id": 0, "op_id": 9, "is_p2p": False, "record_id": 9}
-    dump = {"version": "2.10", "pg_config": {"0": everyone}, "entries": [call]}
+    call = {"profiling_name": "nccl:all_reduce_barrier", "pg_id": 0, "is_p2p": False}
+    call |= {"pg_name": "0", "process_group": ["0", "default_pg"], "p2p_seq_id": 0}
+    made = [
+        {**call, "collective_seq_id": n, "op_id": n, "record_id": n, "state": state}
+        for n, state in enumerate(["completed"] * 9 + ["scheduled"])
+    ]
+    dump = {"version": "2.10", "pg_config": {"0": everyone}, "entries": made}
     away = "".join(began(r, 8) + f"[rank {r}] group closed, bye\n" for r in range(2, 8))
     here = began(1, 8) + CLOSED.format(1)
     here += began(0, 8) + gave_up(0, 0, "default_pg", 9)
