@@ -40,7 +40,7 @@ import polars as pl
 
 from ncclforensics.evidence import common
 from ncclforensics.model.actions import NATIVE_STACK, XIDS, Action
-from ncclforensics.theory import standstill, wording
+from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
@@ -69,9 +69,6 @@ REMEDY = (
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that have not finished, or begun, a call as their peers have."""
     found = weighed(frames).together("gpu-stall")
-    # GPUs that stop at once, each elsewhere, are those of a job dumped as it runs
-    if len(found) > 1 and standstill.standing(frames).answer != "yes":
-        return
     for told in found[:1]:
         call = told.story.call
         assert call is not None

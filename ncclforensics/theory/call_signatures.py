@@ -44,6 +44,7 @@ SPELLED = {
     "allgathersingle": "allgatherbase",
     "reducescattersingle": "reducescatterbase",
 }
+BATCH = "coalesced"  # messages of one batch end with this entry
 SIDES = 2  # a difference needs at least two
 
 
@@ -201,13 +202,28 @@ def _dumped(frames: Frames, held: pl.DataFrame) -> pl.DataFrame:
     ).explode("rank")
     made = tables.empty("collectives")
     if frames.has("collectives"):
+        numbers = held["seq"].unique()
+        before = pl.concat([numbers, numbers - 1]).unique()
         theirs = frames.scan("collectives").filter(
             pl.col("rank").is_in(came["rank"].unique().implode())
-            & pl.col("seq").is_in(held["seq"].unique().implode())
-            & ~pl.col("is_p2p").fill_null(False)
+            & pl.col("seq").is_in(before.implode())
+            & (~pl.col("is_p2p").fill_null(False) | (pl.col("op") == BATCH))
         )
-        made = theirs.collect()
+        plain = ~pl.col("is_p2p").fill_null(False)
+        made = theirs.filter(plain | _takes_a_number(plain)).collect()
     return _signed(made, came, frames["group_names"])
+
+
+def _takes_a_number(is_collective: pl.Expr) -> pl.Expr:
+    """Whether a batch of messages is known to share its number with no collective.
+
+    torch 2.4 and 2.5 number batches and collectives together. Later versions number
+    batches apart, and print the number of the last collective with them: it is lost if
+    the entry before that number is.
+    """
+    own = ["rank", "source", "pg", "pg_desc"]
+    alone = is_collective.any().over(*own, "seq").not_()
+    return alone & (pl.col("seq") - 1).is_in(pl.col("seq").implode().over(own))
 
 
 @once_if_empty(decided_by=1)

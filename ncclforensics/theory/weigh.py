@@ -23,6 +23,7 @@ from ncclforensics.theory import (
 )
 from ncclforensics.theory.case import Case
 from ncclforensics.theory.ends import is_crossed
+from ncclforensics.theory.story import culprits
 
 if TYPE_CHECKING:
     from ncclforensics.model.findings import Cite
@@ -111,7 +112,10 @@ def weighed(frames: Frames) -> Weighed:
     case = case_of(frames)
     if not case.calls or is_moving(frames):
         return Weighed()
-    return Weighed(tuple(_told(case, end) for end in case.ends))
+    told = tuple(_told(case, end) for end in case.ends)
+    if _rather_runs(case, told):
+        told = tuple(replace(one, confidence=None) for one in told)
+    return Weighed(told)
 
 
 @remembered
@@ -132,6 +136,38 @@ def is_moving(frames: Frames) -> bool:
     return motion.name != standstill.EARLY or not any(
         is_crossed(case, end) for end in case.ends
     )
+
+
+def _rather_runs(case: Case, ends: tuple[Told, ...]) -> bool:
+    """Whether that the job was still running explains all its ends more cheaply.
+
+    A job in full run has ends of all kinds at once, and one story for them. Several
+    failures are as many stories; the ends of one failure share its prior. That a dump
+    is not there is as likely in either.
+    """
+    runs = 0.0
+    named: dict[tuple[str, str], list[Story]] = {}
+    for told in ends:
+        if told.end.kind == "unseen":
+            continue
+        running = next(
+            (s for s in (told.story, *told.rivals) if s.what == "running"), None
+        )
+        if running is None:
+            return False
+        blaming = next(s for s in (told.story, *told.rivals) if s.what != "running")
+        runs += running.cost - weights.bits("running")
+        named.setdefault((blaming.slug, blaming.what), []).append(blaming)
+    fails = sum(_jointly(case, stories) for stories in named.values())
+    return fails + weights.POSSIBLE > runs + weights.bits("running")
+
+
+def _jointly(case: Case, stories: list[Story]) -> float:
+    """Return the cost of stories of one class as one failure of all their ranks."""
+    ranks = tuple(sorted({rank for story in stories for rank in story.ranks}))
+    alone = (s.cost - replace(s, costs=culprits(case, s.ranks)).cost for s in stories)
+    joined = replace(stories[0], ranks=ranks, costs=culprits(case, ranks))
+    return max(alone) + joined.cost
 
 
 def _told(case: Case, end: End) -> Told:

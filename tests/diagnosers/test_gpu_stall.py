@@ -12,11 +12,11 @@ BEGAN = 1_790_000_000 * SECOND
 RANKS = range(16)
 
 
-def entry(number, op, state):
+def entry(number, op, state, *, is_p2p=False):
     began = BEGAN + number * SECOND
     started = None if state == "scheduled" else began
     return {
-        "record_id": number,
+        "record_id": 2 * number + is_p2p,
         "pg_id": 0,
         "process_group": ["0", "default_pg"],
         "collective_seq_id": number,
@@ -28,7 +28,7 @@ def entry(number, op, state):
         "input_dtypes": ["Float"],
         "output_dtypes": ["Float"],
         "state": state,
-        "is_p2p": False,
+        "is_p2p": is_p2p,
         "retired": state == "completed",
         "timeout_ms": 600_000,
         "time_created_ns": began,
@@ -38,15 +38,22 @@ def entry(number, op, state):
     }
 
 
-def analyzed(tmp_path, op, unfinished, *, next_call=True, late=700):
+def analyzed(
+    tmp_path, op, unfinished, *, next_call=True, late=700, batch=False, left_out=False
+):
     """Analyze a job in which some ranks are in call 3, and the others behind it.
 
-    These are in the `next_call`, or in none; the dumps are `late` seconds old.
+    These are in the `next_call`, or in none; the dumps are `late` seconds old. A
+    `batch` of messages has number 3, too. The others have made that one alone if it is
+    the one that was `left_out`.
     """
     for rank in RANKS:
         ends = "started" if rank in unfinished else "completed"
         made = [*(entry(n, "all_reduce", "completed") for n in (1, 2))]
-        made.append(entry(3, op, ends))
+        if not (left_out and rank not in unfinished):
+            made.append(entry(3, op, ends))
+        if batch and rank not in unfinished:
+            made.append(entry(3, "coalesced", "completed", is_p2p=True))
         if next_call and rank not in unfinished:
             made.append(entry(4, "broadcast", "started"))
         told = {
@@ -85,6 +92,16 @@ def test_a_rank_that_holds_up_nobody_is_accused_only_of_a_passed_timeout(tmp_pat
 def test_of_two_that_have_not_finished_a_broadcast_one_may_wait_for_the_other(tmp_path):
     found = named(tmp_path, "broadcast", {2, 3})
     assert found is None or found[1] == ()
+
+
+def test_a_batch_of_messages_with_a_number_of_its_own_is_another_call(tmp_path):
+    """torch 2.4 and 2.5 count batches with the collectives, later versions do not."""
+    one, two = tmp_path / "own", tmp_path / "shared"
+    one.mkdir()
+    two.mkdir()
+    found = named(one, "all_reduce", {2}, batch=True, left_out=True)
+    assert found == ("collective-mismatch", (2,))
+    assert named(two, "all_reduce", {2}, batch=True) == ("gpu-stall", (2,))
 
 
 def test_a_rank_of_which_only_a_timeout_is_known_may_have_begun_its_call(tmp_path):

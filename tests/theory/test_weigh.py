@@ -1,7 +1,7 @@
 """What is told of a standstill: the cheapest story, and by how much it is cheaper."""
 
 import pytest
-from standstills import STEP, all_but, case, frames, told
+from standstills import STEP, all_but, case, frames, named, told
 
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
@@ -94,6 +94,18 @@ def test_nothing_is_told_of_a_job_that_is_proved_to_go_on():
     running = [f"{HISTORY}abcdp|W"] * 3 + [f"{HISTORY}abc"]
     assert told(running, stands=False, fresh=[0])[:1] == []
     assert told(running, stands=True, fresh=[0]) != []
+
+
+def test_many_ends_at_once_are_those_of_a_job_that_runs_or_of_one_failure():
+    """One story explains a job in full run, and several failures are several."""
+    late = [*["abc|p", "abc"] * 3, "abcp", "abcp"]
+    one = ["abc|p", "abc", *["abcp|W"] * 6]
+    assert named(late, stands=True) != []
+    assert named(late, stands=False) == []
+    assert named(one, stands=False) == [("missing-rank", (1,))]
+    host = ["b" if rank in (1, 3, 5) else "a" for rank in range(8)]
+    found = named(late, stands=False, hosts=host)
+    assert sorted(ranks for _, ranks in found) == [(1,), (3,), (5,)]
 
 
 def test_more_culprits_cost_more_and_those_of_one_host_hardly():

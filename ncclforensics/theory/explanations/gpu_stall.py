@@ -41,6 +41,8 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 *sides.blame(case, end, "gpu-stall", ranks),
                 ("older", float(_is_older(case, call, ranks))),
                 ("early file", float(bool({*ranks} & case.early))),
+                # who made another call under its number finished nothing of this one
+                ("unlike signature", float(number in case.signatures)),
                 # in a rooted call, one of several ranks may wait for another
                 ("rooted", 2.0 * (stalled and _is_rooted(call) and len(ranks) > 1)),
                 ("rooted", float(stalled and not _is_proved(case, call))),
