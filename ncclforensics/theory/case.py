@@ -308,6 +308,7 @@ class Case:
         hosts += [r for r in crews if r and max(r) - min(r) < len(r)]
         hosts += host_blocks.filled_up(by_host, unplaced)
         hosts += host_blocks.left_over(by_host, unplaced)
+        hosts += host_blocks.fitted(self.frames)
         some = {*hosts, *(g for g in groups if len(g) < everyone)}
         return sorted(some, key=lambda g: (-len(g), sorted(g)[:1]))
 

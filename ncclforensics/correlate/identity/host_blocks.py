@@ -82,6 +82,18 @@ def around(frames: Frames, ranks: Collection[int]) -> tuple[str, ...]:
     return tuple(beside["host"].unique().sort())
 
 
+def fitted(frames: Frames) -> list[frozenset[int]]:
+    """Return the blocks of all hosts, if one size fits those known in part; else []."""
+    size, many = _fitting(frames), _size_of_job(frames)
+    return [_block(first, size) for first in range(0, many, size)] if size else []
+
+
+def _size_of_job(frames: Frames) -> int:
+    """Return the size that lines state or imply, or the ranks that groups list."""
+    listed = frames["groups"]["members"].count() > 0
+    return max(world.told_size(frames), len(world.ranks(frames)) if listed else 0)
+
+
 @remembered
 def _fitting(frames: Frames) -> int:
     """Return the one size of equal blocks that fits hosts known in part; 0 if none.
@@ -90,7 +102,7 @@ def _fitting(frames: Frames) -> int:
     two. Where only one rank of each is known, one may be all that a host holds.
     """
     hosts = by_host(frames["ranks"].drop_nulls(["host", "rank"]))
-    many = world.told_size(frames)
+    many = _size_of_job(frames)
     fits = [
         size
         for size in range(1, many // max(len(hosts), 1) + 1)

@@ -99,6 +99,16 @@ def test_hosts_known_in_part_hold_blocks_of_the_one_size_that_fits(
     assert host_blocks.around(known, [56]) == ()
 
 
+def test_groups_in_dumps_list_how_many_ranks_there_are():
+    known = frames(PARTS, world=128)
+    assert host_blocks.fitted(known) == []
+    members = [{"rank": 0, "members": [*range(64)]}, {"rank": 1, "members": [64, 127]}]
+    members.append({"rank": 2, "members": [*range(65, 127)]})
+    listed = Frames({**known.tables, "groups": tables.rows("groups", members)})
+    blocks = host_blocks.fitted(listed)
+    assert (len(blocks), blocks[1]) == (16, frozenset(range(8, 16)))
+
+
 @pytest.mark.parametrize(
     ("ranks", "hosts"),
     [(range(128), 16), (range(12), 0), (range(8, 24), 0), ([0, *range(2, 17)], 0)],
