@@ -127,14 +127,16 @@ def case_of(frames: Frames) -> Case:
 def is_moving(frames: Frames) -> bool:
     """Whether the job is proved to go on, and not proved to stand still.
 
-    That nobody had waited for long yet is no proof where ranks wait for each other.
+    That nobody had waited for long yet is no proof where ranks wait for each other, or
+    members of a call are in different ones.
     """
     motion = standstill.motion(frames)
     if standstill.standing(frames).answer == "yes" or motion.answer != "yes":
         return False
     case = case_of(frames)
     return motion.name != standstill.EARLY or not any(
-        is_crossed(case, end) for end in case.ends
+        is_crossed(case, end) or not case.signatures.keys().isdisjoint(end.calls)
+        for end in case.ends
     )
 
 

@@ -184,3 +184,14 @@ def test_fresh_dumps_of_ranks_that_wait_in_a_cycle_show_no_job_at_work():
     assert standstill.motion(told).name == standstill.EARLY
     assert not weigh.is_moving(told)
     assert weigh.is_moving(files(made(), 2))
+
+
+def test_fresh_dumps_of_members_in_different_calls_show_no_job_at_work():
+    """Under one number, some are in another operation: that never goes on."""
+    history = f"{STEP * 4}abcdp"
+    told = files(frames([f"{history}|{c}" for c in "WWQW"], stands=False), 2)
+    assert standstill.motion(told).name == standstill.EARLY
+    assert not weigh.is_moving(told)
+    (end,) = weigh.weighed(told).ends
+    assert (end.story.slug, end.story.ranks) == ("collective-mismatch", (2,))
+    assert end.confidence == "possible"

@@ -14,6 +14,7 @@ import polars as pl
 
 from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.traces.positions import since
+from ncclforensics.correlate.traces.progress import UNLISTED
 from ncclforensics.model import tables
 
 if TYPE_CHECKING:
@@ -33,13 +34,17 @@ def added(
 
     Only if one member alone can be the one that is waited for: it is `absent` if its
     own evidence would show the message, else `unseen`. `messages` are rows of
-    `positions` with `group`; ranks with a dump are left to it.
+    `positions` with `group`; ranks with a dump are left to it. Of unlisted groups of
+    which one rank alone tells, nobody knows who its other members are.
     """
     if messages.is_empty():
         return calls
     dumped = standings.filter(pl.col("place").is_not_null())["rank"]
     of_dumps = pl.col("rank").is_in(dumped.implode())
-    told = messages.drop_nulls("group").filter(~of_dumps)
+    named = messages.drop_nulls("group")
+    unlisted = pl.col("group").str.ends_with(UNLISTED)
+    several = pl.col("rank").n_unique().over(pl.coalesce("pg_desc", "group")) > 1
+    told = named.filter(several | ~unlisted).filter(~of_dumps)
     if told.is_empty():
         return calls
     heard = sorted({*standings["rank"], *roll.waited, *roll.gone})

@@ -196,6 +196,15 @@ def test_numbers_of_messages_are_their_rank_s_own_and_of_no_group(analyzed):
     assert row(found, "1|TP")[0] == [2]
 
 
+def test_in_a_group_of_which_one_rank_alone_tells_a_message_may_be_of_anybody(analyzed):
+    """That rank 0 also gave up tells nothing: the group may have other members."""
+    said = {rank: gave_up(rank, 1, "learner", 13) for rank in (0, 2, 3)}
+    said[1] = gave_up(1, 7, "exchange", 4, "RECV")
+    found = analyzed(files(said))
+    assert found.ranked.verdict is None or found.ranked.verdict.ranks == ()
+    assert not [c for c in found.frames["calls"].to_dicts() if c["is_p2p"]]
+
+
 HELLO = "Hello from rank {rank} of 4 on {host} with 2 GPUs\n"
 
 
