@@ -10,7 +10,8 @@ How we know
     All waits lead to a call that some members have completed and this rank has not, and
     it waits for nobody there. With TORCH_NCCL_ENABLE_TIMING=1, also: all members have
     enqueued a call, the peers' GPUs have started it, and this rank's GPU has not,
-    although nothing before it is unfinished. A broadcast or another rooted operation
+    although nothing before it is unfinished. If no member's GPU has started it, all of
+    them have stopped, as those of a host do. A broadcast or another rooted operation
     counts against this class, because its root may leave first, unless peers are known
     to have gone past the next call.
 
@@ -22,8 +23,8 @@ What to do
 Looks like
     Ordinary skew between ranks is a matter of milliseconds and ends by itself: where
     nothing proves that the job stands still, a rank that is a few calls behind is no
-    more than `possible`, and several at different calls, or one for which nobody
-    waits, are not named.
+    more than `possible`. Several in different calls that make no host or group are as
+    likely those of a running job, and are not named, nor is one for which nobody waits.
     A rank that enqueued nothing more is `missing-rank`: its host side is stuck.
     If only some ranks left log lines, the rank that holds up the call may be one of the
     others.
@@ -66,6 +67,13 @@ REMEDY = (
 )
 
 
+DID = {
+    "stalled": "not finished an earlier call, although the peers have",
+    "unbegun": "not started that call on the GPU, nor has any other member",
+    "": "not started that call on the GPU, although the peers have",
+}
+
+
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that have not finished, or begun, a call as their peers have."""
     found = weighed(frames).together("gpu-stall")
@@ -81,17 +89,15 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             .unique("rank", keep="first", maintain_order=True)
         )
         who = common.ranks(ranks)
-        did = (
-            "is still in an earlier call, which its peers have finished"
-            if told.story.what == "stalled"
-            else "has not begun that call on its GPU, where its peers have"
-        )
+        did, one = DID.get(told.story.what, DID[""]), len(ranks) == 1
+        have = "has" if one else "have"
+        own_gpu = "its own GPU makes" if one else "their own GPUs make"
         yield wording.finding(
             frames,
             told,
             f"{who} stopped completing calls before {common.call_words(failing)}",
             f"{wording.spread(frames, call, len(told.end.blocked))} "
-            f"{who.capitalize()} {did}: its own GPU makes no progress.",
+            f"{who.capitalize()} {have} {did}: {own_gpu} no progress.",
             REMEDY,
             (
                 *wording.cites(own, "has not finished"),

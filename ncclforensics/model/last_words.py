@@ -17,6 +17,7 @@ USUAL = "python.usual_words"  # a line like several others in that file
 DONE = "python.done"  # one of the last lines says that the program's loop is over
 EPOCH = "python.epoch_over"  # one of the last lines says that an epoch is over
 BAR = "python.progress_bar"  # a progress bar, at the time until which it was drawn
+COUNT = "python.counting"  # one of the last lines in which a count goes on
 START = 48  # characters of a line that identify it
 
 

@@ -19,6 +19,7 @@ from ncclforensics.correlate.waits import (
     wait_graph,
 )
 from ncclforensics.evidence import gloo_blind_spots, teardown
+from ncclforensics.model.tables import begun, done
 from ncclforensics.theory import alltoall_totals, call_signatures, p2p_balance
 from ncclforensics.theory.ends import End, ends_of
 
@@ -104,6 +105,30 @@ class Case:
     def signatures(self) -> Mapping[int, tuple[call_signatures.Side, ...]]:
         """Return by call number the sides of the calls on which members differ."""
         return call_signatures.of_calls(self.frames)
+
+    def is_unbegun(self, number: int) -> bool:
+        """Whether no GPU has begun a call, though all recorded when they began others.
+
+        Without timing, the recorder never tells that a call began (torch 2.2 to 2.13).
+        """
+        call = self.calls[number]
+        if not self.frames.has("collectives") or call["is_p2p"]:
+            return False
+        here = pl.col("seq") == call["seq"]
+        for name in ("pg", "pg_desc"):
+            here &= pl.col(name).eq_missing(pl.lit(call[name]))
+        told = (
+            self.frames.scan("collectives")
+            .filter(pl.col("rank").is_in(call["waiting"]))
+            .group_by("rank")
+            .agg(
+                (done() & begun()).any().alias("timed"),
+                (here & ~begun()).any().alias("unbegun"),
+            )
+            .collect()
+        )
+        whole = told.height == len(call["waiting"])
+        return whole and bool(told["timed"].all() and told["unbegun"].all())
 
     @cached_property
     def unbalanced(self) -> Mapping[int, alltoall_totals.Unbalanced]:

@@ -5,8 +5,9 @@ passed, a log line of a failure, a file written after the timeout of an open cal
 looks that find a rank at the same place, or a kernel that saw the awaited rank blocked
 for minutes. These prove motion: a call that ended in the tenth of a second before the
 dump, a second look that moved, ranks that others show to have gone on since their
-dumps, files hardly younger than their open calls, training steps that go on, or that
-were made no longer before a look than is usual, or the end of the training.
+dumps, files hardly younger than their open calls, training steps or other counts that
+go on in a log, steps that were made no longer before a look than is usual, or the end
+of the training.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from ncclforensics.evidence import blocked_processes, common, kernel_log
 from ncclforensics.model.findings import Cite
 from ncclforensics.model.folding import count
 from ncclforensics.model.frames import remembered
+from ncclforensics.model.last_words import COUNT
 from ncclforensics.model.tables import ABORTS_RETIRE, done
 from ncclforensics.model.words import lasted
 
@@ -182,11 +184,18 @@ def _motion(frames: Frames) -> Iterator[Fact]:
         why = "steps were made after the last dump or stack"
         yield Fact("steps", "yes", why, _cite(after))
     since = frames["calls"]["t"].min()
-    steps = job.steps(frames).drop_nulls("t") if since is not None else None
-    if steps is not None and steps.height:
-        later = steps.filter(pl.col("t") > pl.lit(since) + WENT_ON)
-        if later["step"].n_unique() >= STEPS:
-            yield Fact("steps", "yes", "steps were made long after that", _cite(later))
+    if since is None:
+        return
+    long_after = pl.col("t") > pl.lit(since) + WENT_ON
+    steps = job.steps(frames)
+    later = steps.filter(long_after) if steps.height else steps
+    if later.height and later["step"].n_unique() >= STEPS:
+        yield Fact("steps", "yes", "steps were made long after that", _cite(later))
+    counts = frames["events"].filter(long_after & (pl.col("message") == COUNT))
+    if counts["text"].n_unique() >= STEPS:
+        yield Fact(
+            "counts", "yes", "a count in a log went on long after that", _cite(counts)
+        )
 
 
 def _looks(frames: Frames) -> pl.DataFrame:

@@ -58,6 +58,7 @@ WEIGHTS: dict[str, tuple[float, str]] = {
     "known elsewhere": (4.0, "a call that all have made, behind a loop"),
     "made by all": (6.0, "others have made the call too, or another under its number"),
     "came before": (8.0, "who differs in a call has made what comes before it"),
+    "not begun": (4.0, "no network holds up a call that no GPU has begun"),
     "late": (8.0, "a rank came when its peers' timeout had passed, unexplained"),
     "host gone": (8.0, "a live host writes its dumps when all others do"),
     "idle": (3.0, "a rank that nobody waits for yet, and that is in no call itself"),

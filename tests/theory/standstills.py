@@ -36,6 +36,7 @@ def frames(
     kept=None,
     late=None,
     fresh=(),
+    timed=False,
     **more,
 ):
     """Return correlated frames of ranks 0, 1, … with these programs.
@@ -44,7 +45,8 @@ def frames(
     `code` and `local_rank`, which proves that the job had failed; `hosts` are names by rank; `sizes` maps (rank, place) to elements;
     `states` gives the state of what a rank has open, `kept` how many calls its ring
     holds, `late` how many seconds later the last one was made; of `fresh` ranks the last
-    call that ended is not retired yet; `more` are further columns.
+    call that ended is not retired yet; of those that ended, a `timed` dump tells when
+    they began; `more` are further columns.
     """
     told = dict(enumerate(programs)) if isinstance(programs, list) else programs
     world = sorted({*told, *unseen})
@@ -58,6 +60,9 @@ def frames(
             told_of[-1]["t"] += datetime.timedelta(seconds=late[rank])
         if rank in fresh:
             [c for c in told_of if c["state"] == "completed"][-1]["retired"] = False
+        for call in told_of if timed else ():
+            if call["state"] == "completed":
+                call["t_started"] = call["t"]
         made += told_of[-(kept or {}).get(rank, len(told_of)) :]
         pair = [rank & ~1, rank | 1]
         members = {WORLD: world, ALONE: [rank], PAIRS: pair, PIPES: pair}

@@ -175,6 +175,18 @@ def test_a_gpu_that_has_not_begun_what_others_have_is_too():
     assert named([WAITS] * 4, states=begun) == [("gpu-stall", (2,))]
 
 
+def test_gpus_that_have_all_not_begun_one_call_stopped_together():
+    """Ranks 0 and 1 make up a group, the others wait for them behind it."""
+    programs = [f"{HISTORY}abcd|p"] * 2 + [WAITS] * 6
+    assert named(programs, timed=True) == [("gpu-stall", (0, 1))]
+    # the look-alikes: one of them has begun it, nothing tells, it may be running
+    one = named(programs, timed=True, states={0: "started"})
+    assert one == [("gpu-stall", (1,))]
+    both = named(programs, timed=True, states={0: "started", 1: "started"})
+    assert both == named(programs) == [("stuck-in-collective", ())]
+    assert ("gpu-stall", (0, 1)) not in named(programs, timed=True, stands=False)
+
+
 def test_of_a_rooted_call_others_may_be_done_before_some_have_begun():
     """A reduce ends where a rank has sent its part."""
     before = HISTORY.replace("W", "Z")

@@ -25,6 +25,7 @@ from ncclforensics.correlate.runs import clock, job
 from ncclforensics.correlate.traces import call_sites, code_places
 from ncclforensics.correlate.waits import last_words, monitored_barriers
 from ncclforensics.model.frames import Frames, needing, remembered
+from ncclforensics.model.last_words import COUNT
 from ncclforensics.model.tables import CITE, FAILING, TIME
 
 # a rank prints one of these about a call of its own that did not finish in time
@@ -180,7 +181,8 @@ def is_changed_by(frames: Frames, said: pl.DataFrame) -> bool:
         return False
     stamped = pl.any_horizontal(pl.col("yearless", "dayless").is_not_null())
     undated = pl.col("t").is_null() & stamped
-    if said.filter(pl.col("rank").is_null() | undated).height:
+    counts = pl.col("message") == COUNT
+    if said.filter(pl.col("rank").is_null() | undated | counts).height:
         return True
     # they tell the year of lines that have none
     if said["t"].null_count() < said.height and frames["events"].filter(undated).height:

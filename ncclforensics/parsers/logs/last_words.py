@@ -5,7 +5,8 @@ open who was waited for. A line of level ERROR is part of the trouble below it. 
 file without trouble it is the last line of all. Lines that the file repeats, but for
 their numbers, are told as well, and the line right above the trouble, for its time; and
 which of the last lines says that the rank has no more data, or leaves. A progress bar
-tells how long it has been drawn, and the line above it since when.
+tells how long it has been drawn, and the line above it since when. Lines with a count
+that goes on, as `wrote shard 7/12`, show that their program is at work.
 """
 
 from __future__ import annotations
@@ -15,7 +16,16 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.model import tables
-from ncclforensics.model.last_words import BAR, DONE, EPOCH, GAVE_UP, LAST, USUAL, shape
+from ncclforensics.model.last_words import (
+    BAR,
+    COUNT,
+    DONE,
+    EPOCH,
+    GAVE_UP,
+    LAST,
+    USUAL,
+    shape,
+)
 from ncclforensics.model.tables import FAILING, SCHEMAS, TIME
 from ncclforensics.parsers.logs import framing, timestamps
 from ncclforensics.parsers.logs.lines import FILE, blocks
@@ -61,6 +71,8 @@ EPOCH_OVER = (
     r"|\b(?:ep(?:och)?[ =:]+\S+|e(?:p(?:och)?)?\d+) (?:is |was )?"
     r"(?:finished|done|complete|over\b|ended)"
 )
+# of how many, or a share of all: `shard 7/12`, `36% written`
+COUNTED = r"(\d{1,9})(?: ?/ ?| of )\d{1,9}\b|(\d{1,3}(?:\.\d{1,3})?) ?%"
 # tqdm's: its title, and how long it has been drawn
 BARS = r"^(.{0,80}?)\d{1,3}%\|.*\[(?:(\d{1,3}):)?(\d{1,2}):(\d\d)<"
 # a line that a program prints as trouble, by its level, or because a signal came
@@ -206,6 +218,7 @@ def _rows(
         (EPOCH, closing.filter(pl.col("text").str.contains(EPOCH_OVER))),
         (USUAL, usual.unique([*whose, "said"], keep="last", maintain_order=True)),
         (BAR, _bars(framed, failing)),
+        (COUNT, _counts(framed)),
     )
     columns = [c for c in SCHEMAS["events"] if c in framed.columns]
     rows = pl.concat(
@@ -214,6 +227,22 @@ def _rows(
     ).sort("file", maintain_order=True)
     neutral = rows.drop("file").with_columns(pl.lit("neutral").alias("role"))
     return tables.conform("events", neutral)
+
+
+def _counts(framed: pl.DataFrame) -> pl.DataFrame:
+    """Return the last lines of each shape with a time, if their count goes on."""
+    part = pl.col("text").str.extract_groups(COUNTED).struct
+    count = pl.coalesce(part.field("1"), part.field("2")).cast(pl.Float64)
+    alike = ["file", *WHOSE, "said"]
+    more = (pl.col("count").diff() > 0).fill_null(value=True).all().over(alike)
+    return (
+        framed.filter(pl.col("header").is_null() & pl.col("t").is_not_null())
+        .with_columns(shape(pl.col("text")).alias("said"), count.alias("count"))
+        .drop_nulls("count")
+        .group_by(alike, maintain_order=True)
+        .tail(REPEATED)
+        .filter((pl.len().over(alike) == REPEATED) & more)
+    )
 
 
 def _bars(framed: pl.DataFrame, failing: pl.DataFrame) -> pl.DataFrame:

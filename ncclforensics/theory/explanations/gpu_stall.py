@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from ncclforensics.theory.case import Call, Case
     from ncclforensics.theory.ends import End
 
+UNBEGUN = "unbegun"  # by no GPU, while all began others
+
 
 def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame ranks left in a call that others finished, or that have not begun it."""
-    stalled = end.kind == "stalled"
+    stalled, unbegun = end.kind == "stalled", False
     for number in end.calls:
         call = case.calls[number]
         unstarted = tuple(call["unstarted"] or ())
@@ -30,15 +32,19 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 continue
         elif end.kind == "unstarted" or (end.kind == "full" and unstarted):
             ranks = unstarted
+        elif unbegun := end.kind == "full" and _stands_unbegun(case, number):
+            ranks = tuple(call["waiting"])
         else:
             continue
+        blame = sides.blame(case, end, "gpu-stall", ranks)
         yield Story(
             "gpu-stall",
             ranks,
             call,
-            what=end.kind,
+            what=UNBEGUN if unbegun else end.kind,
             costs=(
-                *sides.blame(case, end, "gpu-stall", ranks),
+                # most of them may stop where they stop as one
+                *(cost for cost in blame if not (unbegun and cost[0] == "most")),
                 ("older", float(_is_older(case, call, ranks))),
                 ("early file", float(bool({*ranks} & case.early))),
                 # who made another call under its number finished nothing of this one
@@ -62,6 +68,12 @@ def _holds_up(case: Case, end: End, ranks: tuple[int, ...]) -> bool:
     """
     standing = standstill.standing(case.frames).answer == "yes"
     return standing or not end.blocked.issubset(ranks)
+
+
+def _stands_unbegun(case: Case, number: int) -> bool:
+    """Whether a job stands still, and no GPU has begun the call that all ranks made."""
+    stands = standstill.standing(case.frames).answer == "yes"
+    return stands and case.is_unbegun(number)
 
 
 def _is_rooted(call: Call) -> bool:

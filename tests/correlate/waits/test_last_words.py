@@ -1,5 +1,7 @@
 """Where all ranks print alike in their loop, the last line of the odd one tells it."""
 
+import json
+
 import pytest
 
 from log_lines import table, timeout
@@ -354,3 +356,53 @@ def test_who_waits_since_its_own_last_line_does_not_make_others_late(analyzed):
         logs[f"rank{rank}.log"] = "".join(at + line for line in lines)
     found = analyzed(logs).ranked
     assert "straggler" not in [f.slug for _, f in found.findings]
+
+
+def snapshot(count):
+    """Return dumps in which rank 0 is not in the barrier, and its log of 90 s since."""
+    config = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}}
+    began = 1_795_168_800 * 10**9  # 2026-11-20 10:00:00
+    told = {}
+    for rank in range(4):
+        entries = [
+            {
+                "record_id": n,
+                "collective_seq_id": n,
+                "process_group": ["0", "default_pg"],
+                "profiling_name": "nccl:all_reduce",
+                "state": "scheduled" if n == 9 else "completed",
+                "retired": n < 9,
+                "timeout_ms": 1_800_000,
+                "time_created_ns": began + n,
+            }
+            for n in range(1, 10 if rank else 9)
+        ]
+        dump = {"version": "2.9", "pg_config": config, "entries": entries}
+        told[f"nccl_trace_rank_{rank}.json"] = json.dumps(dump)
+    lines = [
+        f"2026-11-20 10:{s // 60:02d}:{s % 60:02d},000 INFO saved {count(s)} of the state\n"
+        for s in range(10, 100, 10)
+    ]
+    return {**told, "rank_0.log": "".join(lines)}
+
+
+@pytest.mark.parametrize(
+    ("count", "moves"),
+    [
+        (lambda s: f"shard {s // 10}/12", True),
+        (lambda s: f"{s / 2:.1f}%", True),
+        (lambda _: "48%", False),
+        (lambda s: f"{s // 10} GB", False),  # of how many, nothing tells
+    ],
+    ids=["part", "share", "constant", "no end"],
+)
+def test_a_count_that_goes_on_in_the_awaited_rank_s_log_shows_it_at_work(
+    analyzed, count, moves
+):
+    found = analyzed(snapshot(count))
+    verdict = found.ranked.verdict
+    assert (verdict is None) is moves
+    assert (found.ranked.outcome == "no-failure") is moves
+    if verdict is not None:
+        assert (verdict.slug, verdict.ranks) == ("missing-rank", (0,))
+        assert verdict.confidence == "possible"
