@@ -94,7 +94,9 @@ def with_steps(frames: Frames, looks: pl.DataFrame) -> pl.DataFrame:
 def gone_on(frames: Frames) -> frozenset[int]:
     """Return the ranks that logged new steps after they came to the call that is open.
 
-    A rank that waits logs none: its dump shows a moment of a job that ran.
+    A rank that waits logs none: its dump shows a moment of a job that ran. Where the
+    dump was written right after the call's timeout, only steps late in that time tell
+    so: the log's clock may be ahead.
     """
     if not frames.has("held"):
         return frozenset()
@@ -102,7 +104,12 @@ def gone_on(frames: Frames) -> frozenset[int]:
     steps = dated(frames).drop_nulls("rank")
     if held.is_empty() or steps.is_empty():
         return frozenset()
-    since = held.select("rank", pl.col("t").alias("since"))
+    ages = dump_mtime.ages(held, call_summary.outline(frames), frames["sources"])
+    half = pl.duration(milliseconds=pl.col("waited") // 2)
+    waits = held.join(dump_mtime.timed_out(ages), on="rank", how="left")
+    since = waits.select(
+        "rank", (pl.col("t") + half).fill_null(pl.col("t")).alias("since")
+    )
     after = steps.join(since, on="rank").filter(pl.col("t") > pl.col("since") + CLOCKS)
     many = after.group_by("rank").agg(pl.col("step").n_unique())
     return frozenset(many.filter(pl.col("step") >= LEAST)["rank"])

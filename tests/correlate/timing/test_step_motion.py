@@ -117,9 +117,14 @@ def dump(rank, at, timeout_ms):
     return json.dumps(told)
 
 
-@pytest.mark.parametrize(("last", "well"), [(12, True), (4, False)])
+@pytest.mark.parametrize(
+    ("last", "well"), [(12, True), (4, False), (7, False)], ids=["on", "no", "clock"]
+)
 def test_a_rank_that_logs_steps_after_its_open_call_did_not_stand(tmp_path, last, well):
-    """Its file has the age of a timeout, but rank 0 went on for four more steps."""
+    """Its file has the age of a timeout, but rank 0 went on for four more steps.
+
+    Steps in the first half of that time are of a clock that is ahead.
+    """
     for rank in range(2):
         file = tmp_path / f"fr_trace_{rank}.json"
         file.write_text(dump(rank, T0 + 8 + rank / 1e3, 10_000))
