@@ -202,6 +202,15 @@ def test_a_node_that_fell_silent_and_left_no_dump_is_lost(case, tmp_path):
     assert verdict(tmp_path) == ("node-lost", tuple(sorted(gone)))
 
 
+def test_of_a_lost_node_one_rank_alone_may_have_left_a_log(case, tmp_path):
+    gone = lost_with_a_node(case, tmp_path, size=4)
+    logs_of_nodes(tmp_path, gone)
+    for rank in sorted(gone)[1:]:
+        next(tmp_path.glob(f"logs/*/rank_{rank}.log")).unlink()
+    found = judging.analyze([str(tmp_path)]).ranked.verdict
+    assert (found.slug, found.ranks) == ("node-lost", tuple(sorted(gone)))
+
+
 def test_a_silent_node_is_not_lost_if_other_dumps_are_missing_as_well(case, tmp_path):
     gone = lost_with_a_node(case, tmp_path, size=4)
     logs_of_nodes(tmp_path, gone)

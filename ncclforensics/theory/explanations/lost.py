@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame the unseen ranks that all ranks at an end wait for; and silent hosts."""
-    if end.kind == "absent" and (host := case.gone_host(end.ranks)):
+    heard = _left_something(case)
+    told = end.kind == "absent" or (end.kind == "unseen" and {*end.ranks} & heard)
+    host = case.gone_host(end.ranks) if told else ()
+    if host:
         yield Story(
             "node-lost",
             host,
@@ -50,18 +53,19 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         return  # another rank failed, and these were killed because of it
     # one loss explains all ranks of a host; otherwise each rank is a separate story
     whole = len(unseen) > 1 and case.units(unseen, guess=False)[0] == 1
-    heard = _left_something(case)
     others = (world.ranks(case.frames) - case.seen - heard) | {*unseen}
     for ranks in [tuple(unseen)] if whole else [(rank,) for rank in unseen]:
+        lives = lived or bool({*ranks} & heard)
         gone = "node-lost" if whole else "crashed-rank"
         yield Story(
-            "missing-rank" if lived or {*ranks} & heard else gone,
+            "missing-rank" if lives else gone,
             ranks,
             call,
             what="lost",
             costs=(
                 ("lost", 1.0),
                 ("kin", len(ranks) - 1),
+                ("host gone", float(lives and {*ranks} <= {*host})),
                 ("uncollected", float(not (lived or others <= {*ranks}))),
                 *sides.unexplained(case, end, ()),
             ),
