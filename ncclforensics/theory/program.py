@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 MADE = ("rank", "label")
 ORDERS = (LONGEST, 32, 16, 8, 4, 2, 1)
 SEEN = 3  # times that a context must have been seen to predict anything
+BEFORE = 4  # calls before a loop that are compared
 ESCAPE = 0.05  # of one call, as count of a call that was never seen
 TAIL = 60  # last calls of each rank that are checked for surprise
 AHEAD = 64  # calls to predict
@@ -160,17 +161,51 @@ class Program:
 
     def _surprise(self, tables: dict[int, Table], kept: npt.NDArray[np.bool_]) -> Bits:
         found = np.full(len(self._words), np.nan)
+        again, free = np.roll(self._words, 1), self._after_loops
         for order in ORDERS:
             left = np.isnan(found) & (self._place >= order)
-            total, same = tables[order].counts(
-                self._contexts[order][left], self._words[left]
-            )
+            contexts, words = self._contexts[order][left], self._words[left]
+            total, same = tables[order].counts(contexts, words)
             own = kept[left].astype(np.int64)  # a call must not predict itself
-            total, same = total - own, same - own
+            # how often such a loop is passed is not part of the program
+            _, passes = tables[order].counts(contexts, again[left])
+            ends = free[left] & (words != again[left])
+            total = total - own - np.where(ends, passes, 0)
+            same = np.where(free[left] & ~ends, total, same - own)
             share = (same + ESCAPE) / (total + 2 * ESCAPE)
             bits = np.where(total >= SEEN, -np.log2(np.maximum(share, 1e-9)), np.nan)
             found[left] = np.maximum(bits, 0.0)
         return found
+
+    @cached_property
+    def _after_loops(self) -> npt.NDArray[np.bool_]:
+        """Return a mask of the rows behind a call of a loop of no certain length.
+
+        A loop is one call again and again. Its length is not certain if after the same
+        `BEFORE` calls it is passed another number of times in most cases, as where a
+        sequence is generated until it ends. The last loop of a rank may go on.
+        """
+        runs = (
+            self.calls.select("rank", "label", run=pl.struct(*MADE).rle_id())
+            .with_columns(pl.Series("context", self._contexts[BEFORE]))
+            .group_by("run", maintain_order=True)
+            .agg(pl.first(*MADE, "context"), pl.len().alias("long"))
+            .filter(pl.col("run") < pl.col("run").max().over("rank"))
+        )
+        alike = ["label", "context"]
+        usual = (
+            runs.group_by(*alike, "long")
+            .len()
+            .group_by(alike)
+            .agg(pl.col("len").max().alias("usual"), pl.col("len").sum().alias("all"))
+            .filter(pl.col("all") >= SEEN)
+            .group_by("label")
+            .agg(pl.col("usual", "all").sum())
+            .filter(2 * pl.col("usual") <= pl.col("all"))
+        )
+        before = pl.col("label").shift(1).over("rank")
+        after = before.is_in(usual["label"].implode()).fill_null(value=False)
+        return self.calls.select(after).to_series().to_numpy()
 
     @cached_property
     def deviations(self) -> dict[int, Deviation]:

@@ -77,11 +77,15 @@ def _blamed(frames: Frames) -> tuple[Suspect, ...]:
                 if rank not in best or part > best[rank][0]:
                     best[rank] = (part, told, story)
     order = sorted(share, key=lambda rank: (-share[rank], rank))
+    likely = [rank for rank in order if share[rank] >= LEAST]
+    if not likely and (unheard := _unheard(frames)):
+        return unheard
+    # where each story is unlikely, those that others wait for are still the ones to ask
+    awaited = (rank for rank in order if best[rank][1].end.kind != "full")
     return tuple(
-        _suspect(frames, rank, min(share[rank], 1.0), *best[rank][1:])
-        for rank in order[:MOST_SUSPECTS]
-        if share[rank] >= LEAST
-    ) or _unheard(frames)
+        _suspect(frames, rank, min(max(share[rank], LEAST), 1.0), *best[rank][1:])
+        for rank in (likely or [*awaited])[:MOST_SUSPECTS]
+    )
 
 
 def _unheard(frames: Frames) -> tuple[Suspect, ...]:

@@ -70,6 +70,15 @@ def test_members_that_agree_are_stuck_and_nobody_is_blamed():
     assert told([WAITS] * 4) == [("stuck-in-collective", (), "likely")]
 
 
+def test_two_that_both_posted_their_halves_of_a_message_are_stuck_in_it():
+    programs = [f"{HISTORY}abcd|>", f"{HISTORY}abcd|<"] + [f"{HISTORY}abcdp|W"] * 2
+    found = told(programs)
+    assert ("stuck-in-collective", (), "likely") in found
+    # the look-alike: one of them did not post its half
+    programs[1] = f"{HISTORY}abcd"
+    assert "stuck-in-collective" not in {slug for slug, _, _ in told(programs)}
+
+
 def test_in_a_job_that_may_run_that_is_only_possible():
     found = told([WAITS] * 4, stands=False)
     assert found == [("stuck-in-collective", (), "possible")]

@@ -42,6 +42,19 @@ def test_what_all_do_for_the_first_time_is_the_programs_own():
     assert odd([f"{HISTORY}evalX|Y"] * 4) == []
 
 
+@pytest.mark.parametrize(("lengths", "stands_out"), [("8463975", []), ("7777777", [2])])
+def test_how_long_a_loop_of_no_certain_length_is_surprises_nobody(lengths, stands_out):
+    """As where each rank generates until its text ends: two calls may be as many."""
+
+    def made(rank, last):
+        turned = lengths[rank:] + lengths[:rank]
+        return "".join("a" * int(n) + "bW" for n in turned) + "a" * last
+
+    programs = [made(rank, 7) + "b|W" for rank in RANKS]
+    programs[2] = made(2, 2) + "b|W"
+    assert odd(programs) == stands_out
+
+
 def test_who_alone_does_not_do_it_left_it_out():
     told = of(all_but(f"{HISTORY}|abcd", f"{HISTORY}|X")).deviations
     assert told[2].left_out

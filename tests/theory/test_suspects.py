@@ -44,3 +44,13 @@ def test_at_most_eight_are_told():
 def test_nobody_is_suspect_where_all_wait_in_one_call_or_nobody_waits():
     assert listed([WAITS] * 4) == ()
     assert listed([HISTORY] * 4) == ()
+
+
+def test_where_each_story_is_unlikely_those_that_are_waited_for_are_told():
+    """Of two in one reduce, each may wait for the other; the rest is behind them."""
+    before = HISTORY.replace("W", "Z")
+    programs = [f"{before}abcdpZ|W"] * 6
+    programs[2] = programs[5] = f"{before}abcdp|ZW"
+    found = listed(programs)
+    assert [suspect.rank for suspect in found] == [2, 5]
+    assert all("its GPU is stuck" in suspect.why for suspect in found)

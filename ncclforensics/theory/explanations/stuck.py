@@ -45,7 +45,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     is_one = group != line_calls.SILENCE
     if is_one and unlisted and world.is_everyone(case.frames, call["waiting"]):
         hosts = host_blocks.many(case.frames, call["waiting"])
-    doubt = call["is_p2p"] or (not hosts and (unlisted or members < 2))
+    doubt = not hosts and (unlisted or members < 2)
     sure = not unlisted or hosts >= MANY_HOSTS
     yield Story(
         "stuck-in-collective",
