@@ -272,7 +272,7 @@ def conclude(
     if not suspected and _names_nobody(ranked.verdict):
         suspected = first_exits.suspects(joined)
     if not suspected and ranked.verdict is None and ranked.outcome == "inconclusive":
-        suspected = fallen_behind.suspects(joined)
+        suspected = fallen_behind.suspects(joined) or suspects.awaited(joined)
     ranked = dataclasses.replace(ranked, suspects=suspected)
     ranked = onset.with_call(joined, ranked)
     ranked, told_of = quotes.quoted(joined, ranked, onset.of(joined, ranked))

@@ -69,8 +69,8 @@ REMEDY = (
 
 DID = {
     "stalled": "not finished an earlier call, although the peers have",
-    "unbegun": "not started that call on the GPU, nor has any other member",
-    "": "not started that call on the GPU, although the peers have",
+    "unbegun": "not begun that call on the GPU, nor has any other member",
+    "": "not begun that call on the GPU, although the peers have",
 }
 
 

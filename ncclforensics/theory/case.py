@@ -112,7 +112,7 @@ class Case:
         Without timing, the recorder never tells that a call began (torch 2.2 to 2.13).
         """
         call = self.calls[number]
-        if not self.frames.has("collectives") or call["is_p2p"]:
+        if not self.frames.has("collectives") or call["is_p2p"] or call["seq"] is None:
             return False
         here = pl.col("seq") == call["seq"]
         for name in ("pg", "pg_desc"):

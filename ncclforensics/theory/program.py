@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from ncclforensics.model.plans import collected
-from ncclforensics.theory import labels, rank_roles, weights
+from ncclforensics.theory import labels, rank_roles, uncertain_loops, weights
 from ncclforensics.theory.context_table import LONGEST, MIX, Table
 
 if TYPE_CHECKING:
@@ -179,33 +179,7 @@ class Program:
 
     @cached_property
     def _after_loops(self) -> npt.NDArray[np.bool_]:
-        """Return a mask of the rows behind a call of a loop of no certain length.
-
-        A loop is one call again and again. Its length is not certain if after the same
-        `BEFORE` calls it is passed another number of times in most cases, as where a
-        sequence is generated until it ends. The last loop of a rank may go on.
-        """
-        runs = (
-            self.calls.select("rank", "label", run=pl.struct(*MADE).rle_id())
-            .with_columns(pl.Series("context", self._contexts[BEFORE]))
-            .group_by("run", maintain_order=True)
-            .agg(pl.first(*MADE, "context"), pl.len().alias("long"))
-            .filter(pl.col("run") < pl.col("run").max().over("rank"))
-        )
-        alike = ["label", "context"]
-        usual = (
-            runs.group_by(*alike, "long")
-            .len()
-            .group_by(alike)
-            .agg(pl.col("len").max().alias("usual"), pl.col("len").sum().alias("all"))
-            .filter(pl.col("all") >= SEEN)
-            .group_by("label")
-            .agg(pl.col("usual", "all").sum())
-            .filter(2 * pl.col("usual") <= pl.col("all"))
-        )
-        before = pl.col("label").shift(1).over("rank")
-        after = before.is_in(usual["label"].implode()).fill_null(value=False)
-        return self.calls.select(after).to_series().to_numpy()
+        return uncertain_loops.behind(self.calls, self._contexts[BEFORE])
 
     @cached_property
     def deviations(self) -> dict[int, Deviation]:

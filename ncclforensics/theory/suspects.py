@@ -19,6 +19,8 @@ from ncclforensics.theory import uncollected, weigh, wording
 from ncclforensics.theory.weigh import weighed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ncclforensics.model.findings import Cite
     from ncclforensics.model.frames import Frames
     from ncclforensics.theory.story import Story
@@ -62,6 +64,31 @@ def _blamed(frames: Frames) -> tuple[Suspect, ...]:
     ends = weighed(frames).ends
     if not ends:
         return () if weigh.is_moving(frames) else _uncollected(frames)
+    told = [blame for blame in _shares(ends) if blame.share >= LEAST]
+    return _suspects(frames, told) or _unheard(frames)
+
+
+def awaited(frames: Frames) -> tuple[Suspect, ...]:
+    """Return the ranks that others wait for, though no story of them is likely.
+
+    Where all members came to a call, all of them do.
+    """
+    told = _shares(weighed(frames).ends)
+    return _suspects(frames, [one for one in told if one.told.end.kind != "full"])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Blame:
+    """The share of blame of a rank, and the likeliest story of it at any end."""
+
+    rank: int
+    share: float
+    told: Told
+    story: Story
+
+
+def _shares(ends: Sequence[Told]) -> list[_Blame]:
+    """Return the ranks that any story blames, the largest share first."""
     many = sum(len(told.end.blocked) for told in ends) or 1
     share: defaultdict[int, float] = defaultdict(float)
     best: dict[int, tuple[float, Told, Story]] = {}
@@ -77,14 +104,13 @@ def _blamed(frames: Frames) -> tuple[Suspect, ...]:
                 if rank not in best or part > best[rank][0]:
                     best[rank] = (part, told, story)
     order = sorted(share, key=lambda rank: (-share[rank], rank))
-    likely = [rank for rank in order if share[rank] >= LEAST]
-    if not likely and (unheard := _unheard(frames)):
-        return unheard
-    # where each story is unlikely, those that others wait for are still the ones to ask
-    awaited = (rank for rank in order if best[rank][1].end.kind != "full")
+    return [_Blame(rank, share[rank], *best[rank][1:]) for rank in order]
+
+
+def _suspects(frames: Frames, blamed: Sequence[_Blame]) -> tuple[Suspect, ...]:
     return tuple(
-        _suspect(frames, rank, min(max(share[rank], LEAST), 1.0), *best[rank][1:])
-        for rank in (likely or [*awaited])[:MOST_SUSPECTS]
+        _suspect(frames, one.rank, max(min(one.share, 1.0), LEAST), one.told, one.story)
+        for one in blamed[:MOST_SUSPECTS]
     )
 
 

@@ -55,13 +55,12 @@ class Roll:
 
     `timed_out` ranks report it of a call of their own; `waited` are these, and those
     that lost a peer then. `silent` ranks have output, neither waited nor failed, and
-    are few enough to be the ones that the others waited for; no other rank failed
-    either. Of `unseen` ranks nothing was collected, or too little. Ranks `apart` failed
-    by themselves or left; those in `ended` exited normally, or said that their loop was
+    are few enough to be those that the others waited for; no other rank failed either.
+    Of `unseen` ranks nothing was collected, or too little. Ranks `apart` failed by
+    themselves or left; those in `ended` exited normally, or said that their loop was
     over; `working` ones logged work late in the wait of others. Those `elsewhere` lost
-    a peer in another call than the one that the others timed out in. `named` means that
-    a barrier names the silent ones. `lines` are what the waiting ranks printed, in
-    order, with the time at which they began to wait.
+    a peer in another call than that of the others. `named`: a barrier names the silent
+    ones. `lines` are what waiting ranks printed, and when they began to wait.
     """
 
     timed_out: frozenset[int]
@@ -173,22 +172,19 @@ def _drawn(
 
 
 def is_changed_by(frames: Frames, said: pl.DataFrame) -> bool:
-    """Whether last lines, as rows of `events`, tell more of the ranks of `frames`.
-
-    Of lines whose rank or year is found out later, that cannot be said before.
-    """
+    """Whether last lines (rows of `events`) tell more of ranks, or may do so later."""
     if said.is_empty():
         return False
     stamped = pl.any_horizontal(pl.col("yearless", "dayless").is_not_null())
     undated = pl.col("t").is_null() & stamped
-    counts = pl.col("message") == COUNT
-    if said.filter(pl.col("rank").is_null() | undated | counts).height:
+    unsure = pl.col("rank").is_null() | undated | (pl.col("message") == COUNT)
+    if said.filter(unsure).height:
         return True
     # they tell the year of lines that have none
     if said["t"].null_count() < said.height and frames["events"].filter(undated).height:
         return True
     events = pl.concat([frames["events"], said], how="diagonal_relaxed")
-    more = Frames({**frames.tables, "events": events}, frames.messages)
+    more = frames.adding(events=events)
     more, frames = clock.comparable(more), clock.comparable(frames)
     is_new = not ranks_of(said) <= ranks_of(frames["events"])
     if not is_new and not last_words.single_out(more, _timeouts(frames)):
