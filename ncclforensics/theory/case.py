@@ -106,29 +106,32 @@ class Case:
         """Return by call number the sides of the calls on which members differ."""
         return call_signatures.of_calls(self.frames)
 
-    def is_unbegun(self, number: int) -> bool:
-        """Whether no GPU has begun a call, though all recorded when they began others.
+    @cached_property
+    def unbegun(self) -> frozenset[int]:
+        """Return the calls that no GPU has begun, though all recorded others' starts.
 
         Without timing, the recorder never tells that a call began (torch 2.2 to 2.13).
         """
-        call = self.calls[number]
-        if not self.frames.has("collectives") or call["is_p2p"] or call["seq"] is None:
-            return False
-        here = pl.col("seq") == call["seq"]
-        for name in ("pg", "pg_desc"):
-            here &= pl.col(name).eq_missing(pl.lit(call[name]))
+        if not self.frames.has("collectives"):
+            return frozenset()
+        call = ["pg", "pg_desc", "seq"]
+        plain = ~pl.col("is_p2p").fill_null(value=False)
+        held = self.frames["calls"].filter(plain).drop_nulls("seq")
+        waits = held.select("call", *call, rank="waiting").explode("rank")
+        made = self.frames.scan("collectives").filter(
+            pl.col("rank").is_in(waits["rank"].unique().implode())
+        )
+        timed = made.group_by("rank").agg((done() & begun()).any().alias("timed"))
+        open_ = made.filter(~begun()).select("rank", *call, unbegun=True).unique()
         told = (
-            self.frames.scan("collectives")
-            .filter(pl.col("rank").is_in(call["waiting"]))
-            .group_by("rank")
-            .agg(
-                (done() & begun()).any().alias("timed"),
-                (here & ~begun()).any().alias("unbegun"),
-            )
+            waits.lazy()
+            .join(timed, on="rank", how="left")
+            .join(open_, on=["rank", *call], how="left", nulls_equal=True)
+            .group_by("call")
+            .agg((pl.col("timed") & pl.col("unbegun")).fill_null(value=False).all())
             .collect()
         )
-        whole = told.height == len(call["waiting"])
-        return whole and bool(told["timed"].all() and told["unbegun"].all())
+        return frozenset(told.filter("timed")["call"])
 
     @cached_property
     def unbalanced(self) -> Mapping[int, alltoall_totals.Unbalanced]:
@@ -202,6 +205,12 @@ class Case:
         """Return the ranks ended by a signal that no launcher or watchdog sends."""
         fell = exit_records.by_themselves(self.frames)
         return exit_records.ranks_of(fell.filter(pl.col("code").is_in(teardown.FAULTS)))
+
+    @cached_property
+    def heard(self) -> frozenset[int]:
+        """Return the ranks that left a log line or a file."""
+        lines = (self.frames[name]["rank"] for name in ("events", "sources"))
+        return frozenset(pl.concat(lines).drop_nulls())
 
     def deviation(self, rank: int) -> Deviation | None:
         """Return where a rank left the program of its role; None without history.

@@ -167,11 +167,12 @@ class Program:
             contexts, words = self._contexts[order][left], self._words[left]
             total, same = tables[order].counts(contexts, words)
             own = kept[left].astype(np.int64)  # a call must not predict itself
+            total, same = total - own, same - own
             # how often such a loop is passed is not part of the program
-            _, passes = tables[order].counts(contexts, again[left])
-            ends = free[left] & (words != again[left])
-            total = total - own - np.where(ends, passes, 0)
-            same = np.where(free[left] & ~ends, total, same - own)
+            passes = free[left] & (words == again[left])
+            same[passes] = total[passes]
+            ends = free[left] & ~passes
+            total[ends] -= tables[order].counts(contexts[ends], again[left][ends])[1]
             share = (same + ESCAPE) / (total + 2 * ESCAPE)
             bits = np.where(total >= SEEN, -np.log2(np.maximum(share, 1e-9)), np.nan)
             found[left] = np.maximum(bits, 0.0)

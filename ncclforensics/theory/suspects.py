@@ -93,7 +93,7 @@ def _shares(ends: Sequence[Told]) -> list[_Blame]:
     share: defaultdict[int, float] = defaultdict(float)
     best: dict[int, tuple[float, Told, Story]] = {}
     for told in ends:
-        stories = (told.story, *told.rivals)
+        stories = told.stories
         cheapest = min(story.cost for story in stories)
         odds = {n: 2.0 ** (cheapest - max(s.cost, 0.0)) for n, s in enumerate(stories)}
         whole = sum(odds.values())

@@ -48,6 +48,11 @@ class Told:
     rivals: tuple[Story, ...] = ()
     cites: tuple[Cite, ...] = ()
 
+    @property
+    def stories(self) -> tuple[Story, ...]:
+        """Return the cheapest story and its rivals."""
+        return (self.story, *self.rivals)
+
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
@@ -152,12 +157,10 @@ def _rather_runs(case: Case, ends: tuple[Told, ...]) -> bool:
     for told in ends:
         if told.end.kind == "unseen":
             continue
-        running = next(
-            (s for s in (told.story, *told.rivals) if s.what == "running"), None
-        )
+        running = next((s for s in told.stories if s.what == "running"), None)
         if running is None:
             return False
-        blaming = next(s for s in (told.story, *told.rivals) if s.what != "running")
+        blaming = next(s for s in told.stories if s.what != "running")
         runs += running.cost - weights.bits("running")
         named.setdefault((blaming.slug, blaming.what), []).append(blaming)
     fails = sum(_jointly(case, stories) for stories in named.values())

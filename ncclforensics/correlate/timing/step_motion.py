@@ -107,9 +107,7 @@ def gone_on(frames: Frames) -> frozenset[int]:
     ages = dump_mtime.ages(held, call_summary.outline(frames), frames["sources"])
     half = pl.duration(milliseconds=pl.col("waited") // 2)
     waits = held.join(dump_mtime.timed_out(ages), on="rank", how="left")
-    since = waits.select(
-        "rank", (pl.col("t") + half).fill_null(pl.col("t")).alias("since")
-    )
+    since = waits.select("rank", pl.coalesce(pl.col("t") + half, "t").alias("since"))
     after = steps.join(since, on="rank").filter(pl.col("t") > pl.col("since") + CLOCKS)
     many = after.group_by("rank").agg(pl.col("step").n_unique())
     return frozenset(many.filter(pl.col("step") >= LEAST)["rank"])

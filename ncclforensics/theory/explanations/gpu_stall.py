@@ -17,22 +17,21 @@ if TYPE_CHECKING:
     from ncclforensics.theory.case import Call, Case
     from ncclforensics.theory.ends import End
 
-UNBEGUN = "unbegun"  # by no GPU, while all began others
-
 
 def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame ranks left in a call that others finished, or that have not begun it."""
-    stalled, unbegun = end.kind == "stalled", False
+    stalled = end.kind == "stalled"
     for number in end.calls:
         call = case.calls[number]
         unstarted = tuple(call["unstarted"] or ())
+        unbegun = end.kind == "full" and not unstarted
         if stalled:
             ranks = tuple(call["waiting"])
             if not _holds_up(case, end, ranks):
                 continue
         elif end.kind == "unstarted" or (end.kind == "full" and unstarted):
             ranks = unstarted
-        elif unbegun := end.kind == "full" and _stands_unbegun(case, number):
+        elif unbegun and _stands_unbegun(case, number):
             ranks = tuple(call["waiting"])
         else:
             continue
@@ -41,7 +40,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             "gpu-stall",
             ranks,
             call,
-            what=UNBEGUN if unbegun else end.kind,
+            what="unbegun" if unbegun else end.kind,
             costs=(
                 # most of them may stop where they stop as one
                 *(cost for cost in blame if not (unbegun and cost[0] == "most")),
@@ -73,7 +72,7 @@ def _holds_up(case: Case, end: End, ranks: tuple[int, ...]) -> bool:
 def _stands_unbegun(case: Case, number: int) -> bool:
     """Whether a job stands still, and no GPU has begun the call that all ranks made."""
     stands = standstill.standing(case.frames).answer == "yes"
-    return stands and case.is_unbegun(number)
+    return stands and number in case.unbegun
 
 
 def _is_rooted(call: Call) -> bool:

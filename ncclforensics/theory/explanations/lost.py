@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from ncclforensics.correlate.exits import agent_processes
 from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.waits import roll_call
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
 def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame the unseen ranks that all ranks at an end wait for; and silent hosts."""
-    heard = _left_something(case)
+    heard = case.heard
     told = end.kind == "absent" or (end.kind == "unseen" and {*end.ranks} & heard)
     host = case.gone_host(end.ranks) if told else ()
     if host:
@@ -70,9 +68,3 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 *sides.unexplained(case, end, ()),
             ),
         )
-
-
-def _left_something(case: Case) -> set[int]:
-    """Return the ranks that left a log line or a file, though nothing about calls."""
-    lines = pl.concat([case.frames[name]["rank"] for name in ("events", "sources")])
-    return {*lines.drop_nulls().unique()}

@@ -56,7 +56,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             ("stuck-in-collective", 1.0),
             *sides.unexplained(case, end, ()),
             ("unlike signature", float(call["call"] in case.unbalanced)),
-            ("not begun", float(case.is_unbegun(call["call"]))),
+            ("not begun", float(call["call"] in case.unbegun)),
             ("elsewhere", float(doubt)),
         ),
     )
