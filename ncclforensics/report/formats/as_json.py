@@ -7,6 +7,7 @@ rounded to three places, so the same report always yields the same bytes.
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -97,4 +98,8 @@ def schema() -> str:
         "title": f"ncclforensics report, version {SCHEMA_VERSION}",
         **msgspec.json.schema(Report),
     }
+    for struct in document["$defs"].values():
+        # msgspec before 0.23, on Python before 3.13, leaves the docstring's indentation
+        if "description" in struct:
+            struct["description"] = inspect.cleandoc(struct["description"])
     return indented(document)
