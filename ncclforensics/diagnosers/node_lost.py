@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 FAMILY = "dead-rank"
 NEEDS = (
     *("calls", "slurm.", "launchers.kubernetes", "launchers.ray", "launchers.mpi"),
-    "launchers.pbs",
+    *("launchers.pbs", "launchers.agent_silent"),
 )
 MISSING = "no scheduler's or launcher's output"
 NEXT_TIME = "keep the scheduler's log: scontrol show node, sacct -j <job> -o all"
@@ -77,6 +77,7 @@ TOLD_WITHIN_S = 900  # SlurmdTimeout or a Kubernetes lease: minutes of silence
 # a node of the cluster; whether the job ran there, its pods may tell
 LISTED = "launchers.kubernetes.node_listed"
 RAY_ACTOR = "launchers.ray.actor_died"
+SILENT = "launchers.agent_silent"
 NAMED = (
     "slurm.node_failure",
     "slurm.node_killed",
@@ -92,7 +93,7 @@ NAMED = (
 WEAK = (
     *("launchers.mpi.daemon_lost", "launchers.mpi.daemon_lost.early"),
     *("launchers.ray.node_dead", "launchers.mpi.shepherd_died", LISTED),
-    RAY_ACTOR,
+    *(SILENT, RAY_ACTOR),
 )
 
 
@@ -100,6 +101,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the nodes that a scheduler or launcher lost."""
     listed = slurm_nodes.lost(frames)
     by_name = [frames.message(*NAMED), listed, _of_pbs(frames), _of_ray(frames)]
+    by_name.append(_silent(frames))
     named = pl.concat(by_name, how="diagonal_relaxed")
     unnamed = frames.message("slurm.sacct.node_fail")
     for message, column, word in (
@@ -166,6 +168,17 @@ def _of_ray(frames: Frames) -> pl.DataFrame:
     if "node_died" not in lines.columns:
         return lines.clear()
     return lines.filter(pl.col("node_died").fill_null(False))
+
+
+def _silent(frames: Frames) -> pl.DataFrame:
+    """Return the lines on agents that a launcher does not hear, if a rank left nothing.
+
+    An agent may also be late for a while.
+    """
+    lines = frames.message(SILENT)
+    return (
+        lines if lines.is_empty() or uncollected.awaited(frames)[0] else lines.clear()
+    )
 
 
 def _has_pods(frames: Frames, hosts: tuple[str, ...]) -> bool:

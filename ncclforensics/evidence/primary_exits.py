@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.exits import exit_records, uncollected
+from ncclforensics.correlate.exits import agent_processes, exit_records, uncollected
 from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.traces import call_summary
 from ncclforensics.evidence import (
@@ -134,9 +134,9 @@ def _quiet(frames: Frames, words: pl.DataFrame) -> list[int]:
 def _undumped(frames: Frames, ended: pl.DataFrame) -> pl.DataFrame:
     """Return the exits of ranks that alone left no dump, if no other exited alike.
 
-    A watchdog writes a dump before it ends its process. A victim's dump may be lost,
-    but a victim exits as the other victims do. A rank that Gloo or its own watchdog
-    aborted is a victim all the same.
+    A watchdog writes a dump before it ends its process; whom an agent ended before that
+    left none. A victim's dump may be lost, but a victim exits as the other victims do.
+    A rank that Gloo or its own watchdog aborted is a victim all the same.
     """
     thrown = frames.message("python.cpp_terminate")
     if "exception" in thrown.columns:
@@ -149,7 +149,7 @@ def _undumped(frames: Frames, ended: pl.DataFrame) -> pl.DataFrame:
     dumps = call_summary.dumps(frames)["rank"].drop_nulls()
     members = frames["groups"]["members"].explode()
     known = {*common.numbers(members), *common.numbers(ended["rank"])}
-    missing = known - set(common.numbers(dumps))
+    missing = known - set(common.numbers(dumps)) - agent_processes.lived(frames)
     gone = ended.filter(pl.col("rank").is_in(list(missing)))
     codes = ended.filter(~pl.col("rank").is_in(list(missing)))["code"]
     alike = gone["code"].is_in(codes.implode()).any()

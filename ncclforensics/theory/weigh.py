@@ -295,7 +295,7 @@ def _replayed(case: Case, end: End, story: Story, apart: set[int]) -> Story:
     # a rank that timed out was not idle: it waited in a call that is not recorded
     hidden = idle & case.waited
     idle -= hidden
-    if story.slug in LEAVES_IDLE or story.what == "running":
+    if story.slug in LEAVES_IDLE or story.what in ENDS_OTHERS:
         idle = set()
     stood = ("unexplained idle", min(len(idle), MOST))
     if not story.slug:
@@ -303,7 +303,8 @@ def _replayed(case: Case, end: End, story: Story, apart: set[int]) -> Story:
     calls = [] if story.call is None else [story.call["call"]]
     ends = calls if story.slug in ENDING else []
     let_go = case.graph.waiters.get(calls[0], ()) if ends else ()
-    goes_on = apart.union(story.ranks, let_go)
+    beside = end.ranks if story.what == "died" else ()
+    goes_on = apart.union(story.ranks, beside, let_go)
     left = replay.still_waiting(case.graph, goes_on | hidden, ends, case.fallen)
     left &= end.blocked
     owed = story.slug != "unmatched-p2p" and end.kind == "circle" and case.owes(end)
@@ -328,6 +329,7 @@ GONE = ("crashed-rank", "node-lost")  # of ranks that nothing shows to have live
 # classes whose stories end the call itself, and those that allow idle ranks
 ENDING = ("stuck-in-collective", "collective-mismatch", "shape-mismatch", "straggler")
 LEAVES_IDLE = ("rank-conditional-collective", "unmatched-p2p")
+ENDS_OTHERS = ("running", "died")  # idle ranks work on, or were ended with the dead one
 MOST = 4  # ranks of one kind that count: more contradict a story no further
 
 

@@ -16,6 +16,7 @@ WEIGHTS: dict[str, tuple[float, str]] = {
     "off program": (3.0, "a call made or left out where the peers' programs differ"),
     "moved": (0.5, "a call made before its turn is both left out and made"),
     "stuck-in-collective": (4.0, "all came: network or GPU, named by other evidence"),
+    "died": (2.0, "a process that a fault ended is waited for in vain"),
     "lost": (6.0, "a process that died and left neither dump nor line"),
     "uncollected": (8.0, "others left nothing either: what was collected is a part"),
     "running": (8.0, "dumps are taken because a job hangs, seldom while it runs"),

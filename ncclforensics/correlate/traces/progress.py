@@ -35,6 +35,9 @@ UNEVEN = (
 )
 # suffix of the name of a group whose members nothing lists
 UNLISTED = "?"
+# the names of such groups that have only a process's own number: several groups may
+# have one of them, but for the default group's
+NUMBERED = r"^\|\|[1-9]\d*\|\?$"
 NAME = ("rank", "pg", "pg_desc", "pg_id")
 KEY = ("rank", "group")
 

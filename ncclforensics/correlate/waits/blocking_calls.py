@@ -13,7 +13,7 @@ import polars as pl
 
 from ncclforensics.correlate.traces import p2p_messages
 from ncclforensics.correlate.traces.pending_calls import OTHER_SIDE, SAME
-from ncclforensics.correlate.traces.progress import KEY, ROOTED
+from ncclforensics.correlate.traces.progress import KEY, NUMBERED, ROOTED
 from ncclforensics.model import tables
 from ncclforensics.model.plans import collected
 
@@ -161,7 +161,7 @@ def _calls(
         )
     )
     distinct = collected(
-        _with_members(of_each, groups.lazy())
+        _with_members(of_each, groups.lazy(), _left_behind(standings, evidence).lazy())
         .with_row_index("call")
         .with_columns(pl.col("call").cast(pl.Int64))
     )
@@ -208,10 +208,34 @@ def _calls(
     return tables.picked("calls", found)
 
 
-def _with_members(calls: pl.LazyFrame, groups: pl.LazyFrame) -> pl.LazyFrame:
+def _left_behind(standings: pl.DataFrame, evidence: pl.DataFrame) -> pl.DataFrame:
+    """Return `group seq lone`: the one rank that has not made a call of its group.
+
+    Of groups that are known by a number, which each process counts for itself: several
+    groups have it. All members of a group have made all calls before the one that some
+    wait in, so each of them has made one call less than those who wait for it. Where
+    one rank has, others of that number wait for it. Only if all ranks left evidence.
+    """
+    shown = evidence.filter(~pl.col("is_stale"))["rank"]
+    there = standings.filter(pl.col("group").str.contains(NUMBERED))
+    if there.is_empty() or {*shown} != {*range(shown.len())}:
+        return there.select("group", seq="enqueued", lone="rank").clear()
+    return (
+        there.filter(pl.col("waits_in").is_null())
+        .group_by("group", (pl.col("enqueued") + 1).alias("seq"))
+        .agg(pl.col("rank").first().alias("lone"), pl.len().alias("many"))
+        .filter(pl.col("many") == 1)
+        .drop("many")
+    )
+
+
+def _with_members(
+    calls: pl.LazyFrame, groups: pl.LazyFrame, behind: pl.LazyFrame
+) -> pl.LazyFrame:
     """Give calls their group's members, up to MOST_MEMBERS rows in total.
 
-    The calls in which most ranks are stuck are kept first.
+    The calls in which most ranks are stuck are kept first. Where nothing lists the
+    members, they are those in the call and the one that is left `behind`.
     """
     of_group = groups.select("group", pl.col("members").alias("all"))
     size = groups.select("group", pl.col("members").list.len().alias("size"))
@@ -226,9 +250,15 @@ def _with_members(calls: pl.LazyFrame, groups: pl.LazyFrame) -> pl.LazyFrame:
         .sort("_order")
         .drop("_order", "size")
     )
-    joined = kept.join(of_group, on="group", how="left", maintain_order="left")
-    return joined.with_columns(pl.coalesce("members", "all").alias("members")).drop(
-        "all"
+    together = ~pl.col("is_p2p").fill_null(False) & ~pl.col("op").is_in(ROOTED)
+    seen = pl.when(together & pl.col("lone").is_not_null()).then(
+        pl.concat_list("stuck", "lone").list.unique().list.sort()
+    )
+    return (
+        kept.join(of_group, on="group", how="left", maintain_order="left")
+        .join(behind, on=["group", "seq"], how="left", maintain_order="left")
+        .with_columns(pl.coalesce("members", "all", seen).alias("members"))
+        .drop("all", "lone")
     )
 
 

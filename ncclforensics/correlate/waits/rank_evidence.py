@@ -13,7 +13,7 @@ import polars as pl
 
 from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.traces import call_summary
-from ncclforensics.correlate.traces.progress import KEY, ROOTED
+from ncclforensics.correlate.traces.progress import KEY, NUMBERED, ROOTED
 from ncclforensics.model import tables
 from ncclforensics.model.frames import once_if_empty
 from ncclforensics.model.tables import FAILING, TIME, without_rows
@@ -177,7 +177,8 @@ def _older(
     """Return the ranks that had not yet made a call which a peer finished.
 
     Peers' calls are those that dumps prove, and the `last_completed` that lines print
-    of groups with no rooted operation.
+    of groups with no rooted operation. Of several groups with one number, nothing tells
+    which of them a peer is in.
     """
     together = ~pl.col("op").str.to_lowercase().is_in(ROOTED)
     from_lines = (
@@ -193,6 +194,7 @@ def _older(
     behind = (
         standings.join(made.select(KEY).unique(), on=KEY, how="semi")
         .join(front, on="group")
+        .filter(~pl.col("group").str.contains(NUMBERED))
         .filter(pl.col("enqueued") < pl.col("proves"))
     )
     return behind["rank"].unique()

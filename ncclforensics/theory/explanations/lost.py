@@ -1,7 +1,8 @@
 """Ranks of which nothing was collected: they died, or their files were lost.
 
 Ranks that an agent or srun had to terminate were alive, and did not come. All ranks of
-a host that fall silent and leave no dump, although all others do, are a lost host.
+a host that fall silent and leave no dump, although all others do, are a lost host. Of a
+rank that a fault ended, the others wait in vain, and its launcher ends those beside it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame the unseen ranks that all ranks at an end wait for; and silent hosts."""
+    yield from _fallen(case, end)
     heard = case.heard
     told = end.kind == "absent" or (end.kind == "unseen" and {*end.ranks} & heard)
     host = case.gone_host(end.ranks) if told else ()
@@ -68,3 +70,13 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 *sides.unexplained(case, end, ()),
             ),
         )
+
+
+def _fallen(case: Case, end: End) -> Iterator[Story]:
+    """Blame ranks that ended by a fault, in the calls of an end that miss them."""
+    for number in end.calls:
+        call = case.calls[number]
+        missed = {*(call["unseen"] or ()), *(call["absent"] or ())}
+        if ranks := tuple(sorted(missed & case.fallen)):
+            costs = sides.blame(case, end, "died", ranks)
+            yield Story("crashed-rank", ranks, call, what="died", costs=costs)
