@@ -164,11 +164,13 @@ def _ends(case: Case) -> list[End]:
         for rank in wanted:
             if component[rank] != component[~number]:
                 leaves.setdefault(component[~number], set()).add(component[rank])
+    words = [pair for wanted in told.why.values() for pair in wanted.items()]
+    # one call that a rank is known not to have made shows where it is
+    shown = {rank for rank, word in words if word == "absent"}
     unseen_of = {
         component[rank]: rank
-        for wanted in told.why.values()
-        for rank, word in wanted.items()
-        if word == "unseen"
+        for rank, word in words
+        if word == "unseen" and rank not in shown
     }
     found: list[End] = []
     gone: list[int] = []
