@@ -63,7 +63,7 @@ NEEDS = (
     *("c10d.watchdog.terminated", "slurm.task_ended", "launchers.", "ncclras."),
     *("python.dataloader", "python.device_assert", "python.cuda_error"),
     *("nccl_tests.cuda_failure", "nccl.cuda.failure", *exceptions.HEADLESS),
-    *("jax.heartbeat_lost", "system.hsa.fault"),
+    *("jax.heartbeat_lost", "system.hsa.fault", "system.glibc.abort"),
 )
 MISSING = "no exit codes, and no stderr of the ranks"
 NEXT_TIME = "keep stderr of every rank and the launcher's own output"
@@ -269,9 +269,11 @@ def _variant(deaths: pl.DataFrame, *, alike: bool) -> str:
 def _confidence(frames: Frames, first: pl.DataFrame) -> Confidence:
     """Return how sure it is that these ranks died first.
 
-    An unexplained SIGKILL, without any peer that lost a rank, may be teardown. What a
+    Heartbeats also stop where a process hangs or its node is lost. An unexplained SIGKILL, without any peer that lost a rank, may be teardown. What a
     kernel alone says, where no rank is known at all, may be of another program.
     """
+    if (first["by"] == "heartbeat").any():
+        return "possible"
     if (first["by"] != "exit").all():
         guessed = first["by"].is_in(["call", "silence"]).any()
         return "likely" if guessed else "certain"

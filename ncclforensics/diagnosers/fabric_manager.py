@@ -119,11 +119,14 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 def _multicast(frames: Frames) -> pl.DataFrame:
     """Return the lines of failed multicast after which their file shows no step.
 
-    NCCL has other ways to use NVLink. If it fell back to one, the job went on.
+    NCCL has other ways to use NVLink. If it fell back to one, the job went on. Where
+    CUDA itself did not start in a process, nothing is known of the fabric.
     """
     lines = frames.message(*NVLS)
     if lines.is_empty():
         return lines
+    if "error" in lines.columns:
+        lines = lines.filter(pl.col("error").ne_missing("initialization error"))
     lines = lines.filter(pl.col("level").ne_missing("INFO"))
     steps = frames.message(*job.STEPS).group_by("source")
     last = steps.agg(pl.col("line").max().alias("_step"))

@@ -63,6 +63,7 @@ EXPLAINS = (
 SPREADS = True
 
 KERNEL = ("kernel.oom_kill", "kernel.oom_kill.target")
+ASKED = "kernel.oom_invoked"  # above the line of the kill, and the list of processes
 KEEPERS = (
     "slurm.oom_kill",
     "slurm.memory_limit",
@@ -85,7 +86,10 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the rank that was killed for lack of host memory, or its host."""
-    kernel = kernel_log.of_this_job(frames, frames.message(*KERNEL))
+    told = frames.message(*KERNEL)
+    cut = told.is_empty()  # a log that ends before it shows whom the kernel killed
+    told = frames.message(ASKED) if cut else told
+    kernel = kernel_log.of_this_job(frames, told)
     # a kill far from the failure hit another program, unless it hit a known rank
     kernel = kernel.filter(~pl.col("is_far") | pl.col("rank").is_not_null())
     kernel = alive.of_ranks(frames, kernel)
@@ -113,6 +117,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     lines = pl.concat([_in_columns(kernel), keepers])
     if lines.is_empty():
         return
+    cut &= keepers.is_empty()
     ranks = common.numbers(lines["rank"])
     hosts = common.hosts(lines["host"]) or common.hosts_of(frames, ranks)
     ranks = ranks or _in_pods(frames, lines)
@@ -122,10 +127,11 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         hosts = hosts or common.hosts_of(frames, ranks)
     who = common.ranks(ranks) if ranks else "a process of the job"
     where = common.on(hosts)
+    did = "asked in vain for memory" if cut else "was killed"
     yield Finding(
         slug="host-oom",
-        confidence="likely" if ranks and joined else "certain",
-        headline=f"{who} was killed{where}: out of host memory"[:200],
+        confidence="likely" if cut or (ranks and joined) else "certain",
+        headline=f"{who} {did}{where}: out of host memory"[:200],
         evidence=common.cites(
             pl.concat(
                 [

@@ -103,5 +103,7 @@ def _ranks(frames: Frames, told: pl.DataFrame, joined: int, of: int) -> tuple[in
     if len(tried) == missing:
         return tried
     heard = {*frames["events"]["rank"].drop_nulls()}
+    if "group_rank" in told.columns:  # that of the group of all, which is made first
+        heard |= {*told["group_rank"].drop_nulls()}
     silent = tuple(rank for rank in range(of) if rank not in heard)
     return silent if len(silent) == missing and not tried else ()

@@ -193,7 +193,7 @@ def first(deaths: pl.DataFrame) -> pl.DataFrame:
     if timed.height and timed.height == deaths.height:
         since = (timed["t"] - timed["t"].min()).dt.total_nanoseconds()
         return timed.filter(since < APART_NS)
-    told = deaths.filter(pl.col("by") != "exit")
+    told = deaths.filter(~pl.col("by").is_in(["exit", "heartbeat"]))
     return told if told.height else deaths
 
 

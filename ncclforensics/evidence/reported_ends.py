@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FATAL = (
     *("python.dataloader.killed", "python.dataloader.exited"),
     *("python.device_assert", "python.cuda_error", "nccl_tests.cuda_failure"),
-    *("python.cuda_error.sticky", "system.hsa.fault"),
+    *("python.cuda_error.sticky", "system.hsa.fault", "system.glibc.abort"),
 )
 # CUDA errors that a process's own kernel causes, and that persist in the process
 STICKY = (
@@ -83,7 +83,8 @@ def _of_services(frames: Frames) -> pl.DataFrame:
         each = tasks if listed is None else pl.coalesce("missing", tasks)
         named = silent.with_columns(each.alias("rank")).explode("rank")
         told = named.drop_nulls("rank").unique("rank", maintain_order=True)
-        parts.append(_as_exits(told, "its heartbeats stopped, and nothing tells why"))
+        why = "its heartbeats stopped, and nothing tells why"
+        parts.append(_as_exits(told, why).with_columns(by=pl.lit("heartbeat")))
     return pl.concat(parts)
 
 

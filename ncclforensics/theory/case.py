@@ -282,8 +282,8 @@ class Case:
         All ranks of one host, or of one group smaller than the job, count as one
         failure. So do most of them, where each that is spared counts as one more: that
         is told with fewer exceptions than rank by rank. Of all ranks of the job, the
-        exceptions are the odd ones. Where no host is known, so does what may be one, if
-        that is to be guessed.
+        exceptions are the odd ones. If that is to be guessed, so does what may be one
+        host, where none is known, and the ranks with one place in their groups.
         """
         left = set(ranks)
         everyone = len(world.ranks(self.frames))
@@ -292,11 +292,13 @@ class Case:
         if few and host_blocks.is_one(left):
             return 1, len(left) - 1
         failures = kin = 0
-        for some in self._wholes:
+        # to tell which place in which groups takes as much as one more culprit
+        seats = ((seat, 1) for seat in (self._seats if guess else ()))
+        for some, more in (*((whole, 0) for whole in self._wholes), *seats):
             hit, spared = left & some, len(some - left)
-            if len(hit) > spared + 1 and (not spared or len(some) < everyone):
+            if len(hit) > spared + more + 1 and (not spared or len(some) < everyone):
                 left -= hit
-                failures += 1 + spared
+                failures += 1 + spared + more
                 kin += len(hit) - 1
         return failures + len(left), kin
 
@@ -316,6 +318,23 @@ class Case:
         is_one = self.units(told, guess=False)[0] == 1
         are_whole = told == frozenset().union(*hosts)
         return tuple(sorted(told)) if is_one or are_whole else ()
+
+    @cached_property
+    def _seats(self) -> set[frozenset[int]]:
+        """Return the ranks with one place in all groups of a kind: the first of each.
+
+        A condition on a rank's number in its group holds for all of these.
+        """
+        listed = self.frames["groups"].filter(pl.col("members").list.len() > 1)
+        kinds = (
+            listed.unique(["pg_desc", "members"])
+            .head(MOST_GROUPS)
+            .group_by("pg_desc", pl.col("members").list.len().alias("size"))
+            .agg("members")
+            .filter(pl.col("members").list.len() >= SISTERS)
+        )
+        rows = (seat for some in kinds["members"] for seat in zip(*some, strict=True))
+        return {frozenset(seat) for seat in rows if len({*seat}) == len(seat)}
 
     @cached_property
     def _wholes(self) -> list[frozenset[int]]:
@@ -349,6 +368,7 @@ class Case:
 
 FEWEST = 2  # ranks of a role; of so few, none are most
 MOST_GROUPS = 4096
+SISTERS = 3  # groups of a kind; a place in two is any pair of ranks
 HOSTS = 4  # in a job of fewer, ranks are not guessed to be one
 FEW_OF = 1 / 8  # of the ranks; if more lag, they lag because they wait
 FEW_GROUPS = 2  # among two groups of a kind, neither is the odd one

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from ncclforensics.correlate.identity import world
+from ncclforensics.correlate.traces import call_summary
 from ncclforensics.correlate.traces.progress import UNLISTED
 from ncclforensics.correlate.waits import wait_graph
 from ncclforensics.theory import standstill
@@ -165,8 +166,9 @@ def _ends(case: Case) -> list[End]:
             if component[rank] != component[~number]:
                 leaves.setdefault(component[~number], set()).add(component[rank])
     words = [pair for wanted in told.why.values() for pair in wanted.items()]
-    # one call that a rank is known not to have made shows where it is
-    shown = {rank for rank, word in words if word == "absent"}
+    # one call that a rank's dump does not have shows where it is
+    dumped = {*call_summary.dumps(case.frames)["rank"].drop_nulls()}
+    shown = {rank for rank, word in words if word == "absent"} & dumped
     unseen_of = {
         component[rank]: rank
         for rank, word in words

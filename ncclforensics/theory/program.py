@@ -36,7 +36,7 @@ ORDERS = (LONGEST, 32, 16, 8, 4, 2, 1)
 SEEN = 3  # times that a context must have been seen to predict anything
 BEFORE = 4  # calls before a loop that are compared
 ESCAPE = 0.05  # of one call, as count of a call that was never seen
-TAIL = 60  # last calls of each rank that are checked for surprise
+TAIL = 60  # last calls of each rank that are checked for surprise, at least
 AHEAD = 64  # calls to predict
 SAME = 0.8  # of the calls that repeat must repeat with their sizes
 RANKS = 64  # in the model; at 2,000 calls each, 130,000 rows
@@ -195,7 +195,7 @@ class Program:
             .filter(pl.col("bits").is_not_nan())
             .with_columns(_of_any().alias("bits"))
             .with_columns(pl.col("bits").median().over(MADE).alias("each"))
-            .filter(pl.col("from_end") <= TAIL)
+            .filter((pl.col("from_end") <= TAIL) | (pl.col("place") > _last_met()))
             .with_columns((pl.col("bits") - _each_time()).clip(0))
         )
         told = _with_usual(last)
@@ -313,6 +313,15 @@ class Program:
         end = min(row + most, len(rank))
         same = (rank[row:end] == rank[row]).to_numpy()
         return [int(word) for word in self._words[row:end][same]]
+
+
+def _last_met() -> pl.Expr:
+    """Return the place of each rank's last collective that is over; -1 without one.
+
+    A message that was left out behind it moves all that follow, and shows at the next.
+    """
+    met = pl.col("over") & ~pl.col("is_p2p") & ~pl.col("op").str.ends_with("coalesced")
+    return pl.col("place").filter(met).max().over("rank").fill_null(-1)
 
 
 def _of_any() -> pl.Expr:

@@ -139,7 +139,7 @@ def claimed(
     told = [d.bits for d in _deviations(case, ranks, call)]
     if not told:
         return (("no history", float(not {*ranks} <= case.laggards)),)
-    return (("no surprise", max(0.0, weights.EXPECTED - sum(told) / len(told))),)
+    return (("no surprise", max(0.0, weights.EXPECTED - min(told))),)
 
 
 def are_first(case: Case, end: End, ranks: tuple[int, ...]) -> bool:

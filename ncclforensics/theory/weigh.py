@@ -28,6 +28,7 @@ from ncclforensics.theory.story import culprits
 if TYPE_CHECKING:
     from ncclforensics.model.findings import Cite
     from ncclforensics.model.frames import Frames
+    from ncclforensics.theory.case import Call
     from ncclforensics.theory.ends import End
     from ncclforensics.theory.story import Story
 
@@ -303,6 +304,9 @@ def _replayed(case: Case, end: End, story: Story, apart: set[int]) -> Story:
     calls = [] if story.call is None else [story.call["call"]]
     ends = calls if story.slug in ENDING else []
     let_go = case.graph.waiters.get(calls[0], ()) if ends else ()
+    if story.slug == "unmatched-p2p":
+        # both halves are posted: they wait for the one that is not, in their batch
+        ends = [n for n in end.calls if _is_posted(case.calls[n])]
     beside = end.ranks if story.what == "died" else ()
     goes_on = apart.union(story.ranks, beside, let_go)
     left = replay.still_waiting(case.graph, goes_on | hidden, ends, case.fallen)
@@ -316,6 +320,10 @@ def _replayed(case: Case, end: End, story: Story, apart: set[int]) -> Story:
         ("late", float(_is_late(case, end) and story.slug != "straggler")),
     )
     return replace(story, costs=costs)
+
+
+def _is_posted(call: Call) -> bool:
+    return bool(call["is_p2p"]) and not call["absent"] and not call["unseen"]
 
 
 def _is_late(case: Case, end: End) -> bool:

@@ -48,7 +48,7 @@ def test_tasks_that_never_registered_are_a_rendezvous_without_names(analyzed):
 def test_a_process_without_heartbeats_is_gone(analyzed):
     analysis = analyzed({"job.log": GONE})
     assert verdict(analysis)[:2] == ("crashed-rank", (3,))
-    assert analysis.ranked.verdict.confidence != "certain"
+    assert analysis.ranked.verdict.confidence == "possible"  # or it hangs
 
 
 def test_of_those_that_hccl_waits_for_the_one_that_does_not_wait_is_named(analyzed):

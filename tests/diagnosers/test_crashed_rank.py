@@ -639,3 +639,17 @@ def test_supervisord_reports_how_a_process_ended(analyzed, end, why):
 def test_an_end_that_supervisord_expects_is_no_failure(analyzed, end):
     log = f"2026-11-29 00:59:21,873 INFO {end}\n"
     assert analyzed({"supervisord.log": log}).ranked.verdict is None
+
+
+GLIBC = "double free or corruption (out)\n"
+
+
+def test_a_process_that_glibc_aborted_is_the_only_one_that_failed(analyzed):
+    told = analyzed({"job.log": GLIBC + table((1, -6, NOTHING))})
+    assert verdict(told) == ("crashed-rank", (1,))
+    assert "double free" in told.ranked.verdict.explanation
+
+
+def test_of_two_that_aborted_nobody_knows_whose_memory_it_was(analyzed):
+    told = analyzed({"job.log": GLIBC + table((1, -6, NOTHING), (0, -6, NOTHING))})
+    assert told.ranked.verdict is None or told.ranked.verdict.ranks == ()

@@ -77,6 +77,16 @@ def test_a_multicast_that_cannot_be_set_up_is_likely_the_fabric(analyzed):
     assert (finding.hosts, finding.confidence) == (("gpu0002",), "likely")
 
 
+def test_where_cuda_did_not_start_in_a_process_nothing_is_known_of_the_fabric(analyzed):
+    line = (
+        "\n[2026-05-10 23:09:41] gpu0002:7:7 [2] transport/nvls.cc:254 NCCL WARN "
+        "Cuda failure 'initialization error'\n"
+    )
+    analysis = analyzed({"rank_4.log": line})
+    assert not found(analysis)
+    assert analysis.ranked.outcome == "inconclusive"
+
+
 def test_a_multicast_probe_that_nccl_expected_to_fail_is_not(analyzed):
     line = (
         "gpu0002:7:7 [2] NCCL INFO Failed to bind NVLink SHARP (NVLS) Multicast memory of "

@@ -53,6 +53,19 @@ def test_a_program_that_is_not_the_jobs_says_nothing(analyzed):
     assert not found(analysis, "host-oom")
 
 
+ASKED = "{name} invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0"
+
+
+@pytest.mark.parametrize(
+    ("name", "fires"), [("python", True), ("node_exporter", False)]
+)
+def test_a_kernel_log_that_ends_before_the_kill_shows_who_asked(analyzed, name, fires):
+    log = kernel(ASKED.format(name=name))
+    told = analyzed({"job.log": JOB + timeout(0), "dmesg.log": log})
+    assert bool(found(told, "host-oom")) == fires
+    assert not fires or told.ranked.verdict.confidence == "likely"
+
+
 KEEPERS = {
     "slurm": "slurmstepd: error: Detected 1 oom_kill event in StepId=50917.0. Some "
     "of the "

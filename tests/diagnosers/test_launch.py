@@ -95,7 +95,7 @@ PASSED = (
 
 def test_a_barrier_of_the_store_that_waits_to_the_end_was_not_passed(analyzed):
     log = "".join(WAITS.format(rank) for rank in (0, 1, 3))
-    assert verdict(analyzed({"job.log": log})) == ("rendezvous-failed", (), ())
+    assert verdict(analyzed({"job.log": log})) == ("rendezvous-failed", (2,), ())
     passed = log + "".join(PASSED.format(rank) for rank in (0, 1, 3))
     assert verdict(analyzed({"job.log": passed})) == "no-failure"
 

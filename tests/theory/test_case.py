@@ -3,7 +3,9 @@
 import pytest
 from standstills import STEP, all_but, case
 
+from ncclforensics.model import tables
 from ncclforensics.theory import sides
+from ncclforensics.theory.case import Case
 
 HISTORY = STEP * 16
 WAITS = f"{HISTORY}abcdp|W"
@@ -105,3 +107,27 @@ def test_where_no_host_is_known_a_block_of_ranks_may_be_one():
     assert found.units([8, 9, 10, 11], guess=False) == (2, 2)  # two pairs
     assert found.units([9, 10, 11, 12])[0] > 1
     assert found.units(range(8))[0] > 1  # half of the job
+
+
+def test_ranks_with_one_place_in_each_group_of_a_kind_count_as_one():
+    """As where only the first rank of each group does something."""
+    found = case([WAITS] * 8)
+    assert found.units([0, 2, 4, 6]) == (2, 3)
+    assert found.units([1, 3, 5, 7]) == (2, 3)
+    assert found.units([0, 2, 4, 7]) == (4, 0)
+    assert found.units([0, 2, 4, 6], guess=False) == (4, 0)
+
+
+def test_of_two_groups_any_two_ranks_would_be_such_a_place():
+    assert case([WAITS] * 4).units([0, 2]) == (2, 0)
+
+
+def test_a_rank_that_is_known_not_to_have_made_a_call_is_not_unseen():
+    """Of one pair's message rank 2's ring shows nothing, but of the call of all it does."""
+    found = case([WAITS, WAITS, f"{HISTORY}abc", f"{HISTORY}abcd|p"])
+    call = next(c for c in found.calls.values() if c["waiting"] == [3])
+    call["absent"], call["unseen"] = [], [2]
+    rows = [{**c} for c in found.calls.values()]
+    again = Case(found.frames.adding(calls=tables.rows("calls", rows)))
+    (end,) = again.ends
+    assert (end.kind, end.ranks) == ("absent", (2,))

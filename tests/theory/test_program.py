@@ -146,3 +146,12 @@ def test_a_step_that_peers_took_as_well_sets_nobody_apart(kept):
     told = of(all_but(f"{base}|Y", f"{base}|WQZB"), kept=rings).deviations[2]
     calls = of(all_but(f"{base}|Y", f"{base}|WQZB"), kept=rings).calls
     assert calls["pg_desc"][told.row] == "META"  # `Y`, and none that all have made
+
+
+def test_a_message_that_was_left_out_long_before_the_end_still_stands_out():
+    """Hosts run ahead: nothing met since, and the next message took its place."""
+    step = "<>" * 4 + "W"
+    whole = f"{step * 12}{'<>' * 60}|{'<>' * 20}"
+    programs = [whole] * 6
+    programs[2] = f"{step * 12}{'<>' * 20}>{'<>' * 39}|{'<>' * 20}"
+    assert odd(programs) == [2]
