@@ -269,8 +269,9 @@ def _variant(deaths: pl.DataFrame, *, alike: bool) -> str:
 def _confidence(frames: Frames, first: pl.DataFrame) -> Confidence:
     """Return how sure it is that these ranks died first.
 
-    Heartbeats also stop where a process hangs or its node is lost. An unexplained SIGKILL, without any peer that lost a rank, may be teardown. What a
-    kernel alone says, where no rank is known at all, may be of another program.
+    Heartbeats also stop where a process hangs or its node is lost. An unexplained
+    SIGKILL, without any peer that lost a rank, may be teardown. What a kernel alone
+    says, where no rank is known at all, may be of another program.
     """
     if (first["by"] == "heartbeat").any():
         return "possible"

@@ -76,7 +76,7 @@ def _stands_unbegun(case: Case, number: int) -> bool:
 
 
 def _is_rooted(call: Call) -> bool:
-    return not call["is_p2p"] and str(call["op"]).lower().startswith(ROOTED)
+    return not call["is_p2p"] and str(call["op"]).lower() in ROOTED
 
 
 def _is_older(case: Case, call: Call, ranks: tuple[int, ...]) -> bool:
