@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     Words = npt.NDArray[np.uint64]
 
 LONGEST = 64  # calls of a context
+SEEN = 3  # times that a context, or a loop, must have been seen to predict anything
 # powers of an odd number by chance: for the call, each place before it, and the role
 MIX = np.cumprod(np.full(LONGEST + 2, 5228884918942040225, np.uint64))
 _OF_PAIR = np.uint64(3972913506553083703)

@@ -19,7 +19,7 @@ import polars as pl
 
 from ncclforensics.model.plans import collected
 from ncclforensics.theory import labels, rank_roles, uncertain_loops, weights
-from ncclforensics.theory.context_table import LONGEST, MIX, Table
+from ncclforensics.theory.context_table import LONGEST, MIX, SEEN, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 MADE = ("rank", "label")
 ORDERS = (LONGEST, 32, 16, 8, 4, 2, 1)
-SEEN = 3  # times that a context must have been seen to predict anything
 BEFORE = 4  # calls before a loop that are compared
 ESCAPE = 0.05  # of one call, as count of a call that was never seen
 TAIL = 60  # last calls of each rank that are checked for surprise, at least

@@ -114,6 +114,10 @@ def _standing(frames: Frames) -> Iterator[Fact]:
         yield Fact("overdue", "yes", f"{who} had been in a call for its timeout")
     if late_ranks.latecomers(frames).height or late_ranks.resumed(frames)[0].height:
         yield Fact("late", "yes", "a rank made a call after its peers had timed out")
+    if (other := late_ranks.elsewhere(frames)).height:
+        who = common.ranks(common.numbers(other["rank"]))
+        why = f"{who} made other calls when the timeout of those that wait had passed"
+        yield Fact("late", "yes", why, _cite(other))
     late = frames["calls"].select(pl.concat_list("absent", "behind").explode())
     hung = blocked_processes.lines(frames, late.to_series().drop_nulls())
     if (hung := kernel_log.of_this_job(frames, hung).filter(~pl.col("is_far"))).height:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.theory.context_table import SEEN
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-
-SEEN = 3  # rounds behind the same calls from which a usual length can be told
 
 
 def behind(

@@ -17,6 +17,7 @@ TIMEOUT_MS = {"nccl": 600_000, "gloo": 1_800_000}
 EARLIER = 20  # earlier calls of the group that compare two clocks
 NEARLY = 0.9  # share of a timeout; clock skew may account for the rest
 GROUP = ("pg", "pg_desc")
+CAME = ("waiting", "behind", "done")
 
 
 @once_if_empty()
@@ -55,7 +56,31 @@ def late(
     `calls` is that frame; `names` has the `group` of each `rank pg pg_desc pg_id`. The
     columns are those of `collectives`, `call`, and `after`: how late they came, in ms.
     """
-    states = pl.concat_list("waiting", "behind", "done")
+    return _compared(calls, collectives, names, CAME)
+
+
+@once_if_empty(decided_by=1)
+def elsewhere(
+    calls: pl.DataFrame, collectives: pl.LazyFrame, names: pl.DataFrame
+) -> pl.DataFrame:
+    """Return the newest entries of absent members, made when others had timed out.
+
+    Arguments and columns are those of `late`.
+    """
+    missed = calls.filter(pl.col("absent").list.len() > 0)
+    told = _compared(missed, collectives, names, (*CAME, "absent"))
+    absent = missed.select("call", rank="absent").explode("rank")
+    return told.join(absent, on=["call", "rank"], how="semi", maintain_order="left")
+
+
+def _compared(
+    calls: pl.DataFrame,
+    collectives: pl.LazyFrame,
+    names: pl.DataFrame,
+    among: tuple[str, ...],
+) -> pl.DataFrame:
+    """Return the entries of `late` of members in some states; of absent, the newest."""
+    states = pl.concat_list(*among)
     held = calls.filter(
         ~pl.col("is_p2p").fill_null(False)
         & pl.col("seq").is_not_null()
@@ -85,6 +110,8 @@ def late(
         .join(near.drop(*GROUP), on=["group", "seq"])
         .join(came, on=["call", "group", "rank"], how="semi")
     )
+    if "absent" in among:
+        group = _with_newest(group, held, collectives)
     after = pl.col("t") - pl.col("t").min().over("call", "seq")
     told = group.with_columns(
         after.dt.total_milliseconds().alias("after"),
@@ -114,3 +141,20 @@ def late(
     told_by = pl.when(pl.col("after") < pl.col("timeout_ms")).then("told")
     proof = told_by.otherwise("after").alias("after")
     return now.filter(over & few).with_columns(proof).drop("told").sort("call", "rank")
+
+
+def _with_newest(
+    group: pl.DataFrame, held: pl.DataFrame, collectives: pl.LazyFrame
+) -> pl.DataFrame:
+    """Return `group` with the newest entries of absent ranks, as if they came then."""
+    absent = held.select("call", rank="absent", seq="seq").explode("rank")
+    newest = (
+        collectives.filter(pl.col("rank").is_in(absent["rank"].unique().implode()))
+        .drop_nulls("t")
+        .group_by("rank")
+        .agg(pl.all().sort_by("t").last())
+        .drop("seq")
+        .collect()
+    )
+    theirs = absent.join(newest, on="rank").with_columns(now="seq")
+    return pl.concat([group, theirs], how="diagonal_relaxed")

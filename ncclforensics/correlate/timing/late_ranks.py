@@ -21,6 +21,14 @@ def latecomers(frames: Frames) -> pl.DataFrame:
 
 
 @remembered
+def elsewhere(frames: Frames) -> pl.DataFrame:
+    """Return the calls of absent ranks that were made when their peers timed out."""
+    asked = frames["calls"] if frames.has("collectives") else frames["calls"].clear()
+    made = frames.scan("collectives")
+    return late_arrivals.elsewhere(asked, made, frames["group_names"])
+
+
+@remembered
 def resumed(frames: Frames) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the calls that went on after a rank came late, and these ranks' entries.
 
