@@ -90,8 +90,9 @@ def server(told: pl.DataFrame) -> str:
 def _ranks(frames: Frames, told: pl.DataFrame, joined: int, of: int) -> tuple[int, ...]:
     """Return the ranks that did not join, if they are as many as the store misses.
 
-    Those that JAX's service lists; or those that tried to connect in vain; else those
-    that print nothing at all, where all others do.
+    Those that JAX's service lists; or those that tried to connect in vain, where others
+    than the store's own process came; else those that print nothing at all, where all
+    others do.
     """
     if "tasks" in told.columns:
         return common.numbers(told["tasks"].explode())
@@ -101,7 +102,7 @@ def _ranks(frames: Frames, told: pl.DataFrame, joined: int, of: int) -> tuple[in
     vain = told.filter(pl.col("message").is_in(STORES))
     tried = common.numbers(vain["rank"])
     if len(tried) == missing:
-        return tried
+        return tried if joined > 1 else ()
     heard = {*frames["events"]["rank"].drop_nulls()}
     if "group_rank" in told.columns:  # that of the group of all, which is made first
         heard |= {*told["group_rank"].drop_nulls()}

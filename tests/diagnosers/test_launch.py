@@ -581,3 +581,21 @@ def test_in_a_job_that_made_steps_it_says_nothing(analyzed):
     log = NOT_FOUND + "".join(f"step {n} loss 1.5\n" for n in range(9))
     found = analyzed({"job.log": log}).ranked.verdict
     assert found is None or found.slug != "rendezvous-failed"
+
+
+SERVER = (
+    "torch.distributed.DistStoreError: Timed out after 121 seconds waiting for clients. "
+    "{}/{} clients joined.\n"
+)
+IN_VAIN = (
+    "[E419 13:27:42.301344821 socket.cpp:1011] [c10d] The client socket has timed out "
+    "after 120000ms while trying to connect to (gpu0001, 29500).\n"
+)
+
+
+@pytest.mark.parametrize(("size", "ranks"), [(4, (3,)), (2, ())])
+def test_who_did_not_reach_a_store_is_named_where_others_did(analyzed, size, ranks):
+    """Of two, either end of the way between them may be the one that is blocked."""
+    last = f"rank_{size - 1}.log"
+    files = {"rank_0.log": SERVER.format(size - 1, size), last: IN_VAIN}
+    assert verdict(analyzed(files)) == ("rendezvous-failed", ranks, ())
