@@ -34,6 +34,8 @@ References
 
 from __future__ import annotations
 
+import re
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -74,6 +76,11 @@ EXPLAINS = (
 SPREADS = True
 TOLD_WITHIN_S = 900  # SlurmdTimeout or a Kubernetes lease: minutes of silence
 
+REMEDY = (
+    Action("scontrol show node {host}   # or: kubectl describe node {host}"),
+    Action("journalctl -b -1 -n 200   # and its BMC's event log", at="host"),
+    Action("sbatch --exclude={host} …   # until it is repaired"),
+)
 # a node of the cluster; whether the job ran there, its pods may tell
 LISTED = "launchers.kubernetes.node_listed"
 RAY_ACTOR = "launchers.ray.actor_died"
@@ -123,13 +130,16 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     hosts = hosts or pods
     ranks = common.ranks_on(frames, [*hosts, *pods])
     if not ranks and len(hosts) == 1:
-        ranks = _left_over(frames) or _without_evidence(frames)
+        ranks = _left_over(frames) or _without_evidence(frames) or _awaited(frames)
     weak = told["message"].is_in(list(WEAK)).all()
     # the table lists the cluster's nodes; which are the job's is not known
     unsure = listed.height == told.height and not slurm_nodes.hosts_of_job(frames)
     unsure |= bool((told["message"] == LISTED).all()) and not _has_pods(frames, hosts)
     who = f"{noun(len(hosts), 'node')} {common.named(hosts)}" if hosts else "a node"
-    with_it = f" with {common.ranks(ranks)}" if ranks else ""
+    known_as = _known_as(frames, hosts, pods, ranks)
+    lost = [*([common.named(known_as)] if known_as != hosts else ())]
+    lost += [common.ranks(ranks)] if ranks else []
+    with_it = f" with {' and '.join(lost)}" if lost else ""
     yield Finding(
         slug="node-lost",
         confidence="possible" if unsure else "likely" if weak else "certain",
@@ -138,16 +148,50 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         explanation=f"{str(told['text'][0]).strip(' .')[:200]}. "
         + ("" if hosts else "Which node that was is not in this evidence.")
         + ("A network that broke looks the same from here." if weak else ""),
-        remedy=(
-            Action("scontrol show node {host}   # or: kubectl describe node {host}"),
-            Action("journalctl -b -1 -n 200   # and its BMC's event log", at="host"),
-            Action("sbatch --exclude={host} …   # until it is repaired"),
-        ),
+        remedy=REMEDY if known_as == hosts else _of_node(hosts[0]),
         ranks=ranks,
-        hosts=hosts,
+        hosts=known_as,
         collective=timed_out_call.waited_in(frames),
         first_seen=common.first_seen(told),
     )
+
+
+def _known_as(
+    frames: Frames,
+    nodes: tuple[str, ...],
+    pods: tuple[str, ...],
+    ranks: tuple[int, ...],
+) -> tuple[str, ...]:
+    """Return the lost hosts by the names under which this evidence knows ranks.
+
+    A pod is the host of its ranks: of lost nodes these are the pods, where the job's
+    other hosts are named alike.
+    """
+    placed = frames["ranks"].drop_nulls("host")
+    stems = {_stem(host) for host in placed["host"].unique()}
+    theirs = common.hosts(placed.filter(pl.col("rank").is_in(list(ranks)))["host"])
+    theirs = theirs or tuple(pod for pod in pods if _stem(pod) in stems)
+    return theirs if nodes and theirs else nodes
+
+
+def _stem(host: str) -> str:
+    """Return a host's name without the number that its launcher counts."""
+    return re.sub(r"\d+$", "", host.partition(".")[0])
+
+
+def _of_node(node: str) -> tuple[str, ...]:
+    """Return the remedy where a node holds pods of other names."""
+    return (
+        f"kubectl describe node {quote(node)}   # its conditions and events",
+        f"journalctl -b -1 -n 200   # on {node}, and its BMC's event log",
+        f"kubectl cordon {quote(node)}   # until it is repaired",
+    )
+
+
+def _awaited(frames: Frames) -> tuple[int, ...]:
+    """Return the whole block of ranks without a dump that all waits lead to, or ()."""
+    ranks, _ = uncollected.awaited(frames)
+    return ranks if len(ranks) > 1 and host_blocks.is_one(ranks) else ()
 
 
 def _of_pbs(frames: Frames) -> pl.DataFrame:

@@ -47,14 +47,19 @@ def gone(frames: Frames) -> pl.DataFrame:
 
 
 def _of_ray(frames: Frames) -> pl.DataFrame:
-    """Return the worker that Ray lost, in SCHEMA, if no watchdog ended any.
+    """Return the worker that Ray lost, in SCHEMA, if no watchdog ended it.
 
     Ray sees that a process is gone and not why. `host` is its address, if only one is
     named.
     """
     lines = frames.message(*RAY)
-    victims = frames["events"].filter(pl.col("role") == "victim")
-    if lines.is_empty() or victims.height or frames.message(*SELF_ABORT).height:
+    victims = frames["events"].filter(pl.col("role") == "victim")["rank"]
+    others = pl.concat([victims, frames.message(*SELF_ABORT)["rank"]])
+    if others.len():
+        # a victim that is not known may be the very worker
+        own = ~pl.col("rank").is_in(others.implode()) & pl.lit(not others.null_count())
+        lines = lines.filter(own.fill_null(value=False))
+    if lines.is_empty():
         return without_rows(SCHEMA)
     repeated = "repeated" in lines.columns and lines["repeated"].count() > 0
     known = lines.drop_nulls("pid").select("host").drop_nulls().unique()

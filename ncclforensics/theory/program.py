@@ -286,20 +286,24 @@ class Program:
         found = [] if fork is None else self.actual(fork)
         way = [*way, *found][-ORDERS[0] :]
         while len(found) < AHEAD:
-            follower = self._next(self._role[row], way)
+            follower = self._next(self._role[row], way, own=not found)
             if follower is None:
                 break
             found.append(follower)
             way = [*way[-(ORDERS[0] - 1) :], follower]
         return found
 
-    def _next(self, role: np.uint64, way: Sequence[int]) -> int | None:
+    def _next(self, role: np.uint64, way: Sequence[int], *, own: bool) -> int | None:
+        """Return the usual call behind some others; None if they were never seen.
+
+        `own`: a rank's own call behind them is among those that were seen. Further on,
+        the longest context tells most, however seldom it was seen.
+        """
         before = np.array(way[::-1], np.uint64)
         mixed = (before ^ (before >> np.uint64(29))) * MIX[1 : len(way) + 1]
         hashes = role + np.cumsum(mixed, dtype=np.uint64)
         orders = [order for order in ORDERS if order <= len(way)]
-        # a longer context may be that of the one call that is to be predicted
-        for times in (SEEN, 0):
+        for times in (SEEN, 0) if own else (0,):
             for order in orders:
                 context = hashes[order - 1]
                 if (best := self._tables[order].best(context, times)) is not None:

@@ -227,11 +227,32 @@ def test_a_pod_that_runs_is_no_failure(analyzed):
     assert analysis.ranked.verdict is None
 
 
-def test_a_pod_on_a_lost_node_names_the_node(analyzed):
+def test_a_pod_on_a_lost_node_is_named_with_the_node(analyzed):
     status = {"phase": "Failed", "reason": "NodeLost", "message": "unresponsive"}
-    analysis = analyzed({"pod.json": json.dumps(pod(status))})
-    assert verdict(analysis)[0] == "node-lost"
-    assert analysis.ranked.verdict.hosts == ("gpu0007",)
+    found = analyzed({"pod.json": json.dumps(pod(status))}).ranked.verdict
+    assert (found.slug, found.hosts) == ("node-lost", (POD,))
+    assert found.headline.startswith("node gpu0007 was lost")
+    assert "kubectl describe node gpu0007" in found.remedy[0]
+
+
+NOT_READY = (
+    "12m  Normal   NodeNotReady  node/gke-7f21    Node gke-7f21 status is now: "
+    "NodeNotReady\n12m  Warning  NodeNotReady  pod/{}  Node is not ready\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "host"), [("llm-worker-2", "llm-worker-2"), ("dns-x1", "gke-7f21")]
+)
+def test_a_lost_pod_has_the_name_of_its_kind_of_hosts(analyzed, name, host):
+    """A pod of another name is not the job's."""
+    init = "{}:7:7 [0] NCCL INFO comm 0x1 rank {} nranks 3 - Init START\n"
+    logs = {
+        f"llm-worker-{n}.log": init.format(f"llm-worker-{n}", n) + timeout(n)
+        for n in (0, 1)
+    }
+    found = analyzed({**logs, "events.txt": NOT_READY.format(name)}).ranked.verdict
+    assert (found.slug, found.hosts) == ("node-lost", (host,))
 
 
 def test_a_damaged_object_is_read_as_text(analyzed):
