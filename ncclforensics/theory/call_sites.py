@@ -26,9 +26,9 @@ FEW_DO = re.compile(
     r"eval|valid|test|log|metric|report|summar|sav|checkpoint|ckpt", re.I
 )
 # functions that all ranks reach at the end; a loop over an epoch is not its end, nor is
-# the end of a batch, and `send` or `append` end nothing
+# its beginning or the end of a batch, and `send` or `append` end nothing
 AT_THE_END = re.compile(
-    r"(?<!train_)(?<!one_)(?<!run_)(?<!fit_)epoch|barrier|finish|final|join|tear"
+    r"(?<!train_)(?<!one_)(?<!run_)(?<!fit_)(?<!set_)(?<!start_)(?<!begin_)epoch|barrier|finish|final|join|tear"
     r"|(?<![a-z])(?<!batch_)(?<!step_)end(?![a-z])|(?-i:(?<!Batch)(?<!Step)End)",
     re.I,
 )

@@ -65,14 +65,20 @@ def is_crossed(case: Case, end: End) -> bool:
 
 
 def _closed(case: Case, found: list[End]) -> list[End]:
-    """Return the ends; a call with one rank in it, as a cycle.
+    """Return the ends; a call in which members must be missing, as a cycle.
 
-    Other members of that call have to exist, and nothing lists them. If all ranks of
-    the job wait, they are among those, unless another such call has members of its own.
-    Where all others are in one such call, it is that rank for which they wait.
+    That is one with one rank in it, or the first of its group, in which not all ranks
+    are: no call that ended shows who its members are, and nothing lists them. If all
+    ranks of the job wait, they are among those, unless another such call has members of
+    its own. Where all others are in one such call, it is that rank for which they wait.
     """
     unlisted = [end for end in found if _is_unlisted(case, end)]
-    lone = [end for end in unlisted if len(end.ranks) == 1]
+    lone = [
+        end
+        for end in unlisted
+        if len(end.ranks) == 1
+        or not (_has_ended(case, end) or world.is_everyone(case.frames, {*end.ranks}))
+    ]
     if len(lone) != 1 or len(unlisted) > len(lone) + 1:
         return found
     waits = {rank for end in found for rank in end.blocked} | case.waited | case.mute
@@ -95,6 +101,16 @@ def _is_unlisted(case: Case, end: End) -> bool:
     call = case.calls[end.calls[0]]
     # a stack may show that a process waits, but not that it is in a call
     return str(call["group"]).endswith(UNLISTED) and call["op"] is not None
+
+
+def _has_ended(case: Case, end: End) -> bool:
+    """Whether a call of the group of an end was ever completed, as dumps show."""
+    call = case.calls[end.calls[0]]
+    if call["pg"] is None or not case.frames.has("collectives"):
+        return True
+    here = pl.col("group") == call["group"]
+    made = case.frames["standings"].filter(here)["completed"]
+    return bool((made > 0).any())
 
 
 def _with_callers(case: Case, end: End, others: list[End]) -> End:

@@ -117,7 +117,7 @@ def test_more_culprits_cost_more_and_those_of_one_host_hardly():
 
     assert cost(0) == 0.0
     assert cost(0, 2) == weights.bits("culprit")
-    assert cost(0, 2, 4) == weights.bits("culprit", 2)
+    assert cost(0, 2, 5) == weights.bits("culprit", 2)
     assert 0.0 < cost(2, 3) == weights.bits("kin") < cost(0, 2)
     assert cost(0, 2, 3) == weights.bits("culprit") + weights.bits("kin")
 

@@ -10,7 +10,8 @@ from ncclforensics.theory.story import Story
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.theory.case import Case
+    from ncclforensics.theory.call_signatures import Side as Signed
+    from ncclforensics.theory.case import Call, Case
     from ncclforensics.theory.ends import End
 
 EXTRA = ("extra", "left", "due", "skip", "swap")
@@ -18,7 +19,12 @@ SLUGS = {"op": "collective-mismatch", "shape": "shape-mismatch"}
 
 
 def propose(case: Case, end: End) -> Iterator[Story]:
-    """Blame each side of each call of an end on which members differ."""
+    """Blame each side of each call of an end on which members differ.
+
+    Groups of one kind may have been called alike by several ranks: one story for all.
+    """
+    first: dict[tuple[str, str], tuple[Call, Signed]] = {}
+    alike: dict[tuple[str, str], set[int]] = {}
     for number in end.calls:
         call = case.calls[number]
         if number in case.unbalanced:
@@ -29,29 +35,36 @@ def propose(case: Case, end: End) -> Iterator[Story]:
                 what="unbalanced",
                 costs=(("mismatch", 1.0), *sides.unexplained(case, end, ())),
             )
-        told = case.signatures.get(number, ())
-        for side in told:
-            ranks = tuple(sorted(side.ranks))
-            slug = SLUGS[side.aspect]
-            yield Story(
-                slug,
-                ranks,
-                {
-                    **call,
-                    "stack": side.stack,
-                    "op": side.what if side.aspect == "op" else call["op"],
-                },
-                what=side.what,
-                costs=(
-                    *sides.blame(case, end, "mismatch", ranks),
-                    *_claimed(case, side.aspect, ranks),
-                    ("known elsewhere", _extra(case, end, ranks)),
-                    ("said over", float({*ranks} <= case.over)),
-                    ("barrier", float("barrier" in side.what.lower())),
-                    ("named place", 2.0 * _is_named(case, end, ranks)),
-                    ("came before", float(_is_wanted(case, end, number, ranks))),
-                ),
-            )
+        for side in case.signatures.get(number, ()):
+            key = (side.aspect, side.what)
+            first.setdefault(key, (call, side))
+            alike.setdefault(key, set()).update(side.ranks)
+            yield _story(case, end, call, side, tuple(sorted(side.ranks)))
+    for key, (call, side) in first.items():
+        if len(alike[key]) > len(side.ranks):
+            yield _story(case, end, call, side, tuple(sorted(alike[key])))
+
+
+def _story(
+    case: Case, end: End, call: Call, side: Signed, ranks: tuple[int, ...]
+) -> Story:
+    """Return the story that `ranks` called as one side of a call did."""
+    is_op = side.aspect == "op"
+    return Story(
+        SLUGS[side.aspect],
+        ranks,
+        {**call, "stack": side.stack, "op": side.what if is_op else call["op"]},
+        what=side.what,
+        costs=(
+            *sides.blame(case, end, "mismatch", ranks),
+            *_claimed(case, side.aspect, ranks),
+            ("known elsewhere", _extra(case, end, ranks)),
+            ("said over", float({*ranks} <= case.over)),
+            ("barrier", float("barrier" in side.what.lower())),
+            ("named place", 2.0 * _is_named(case, end, ranks)),
+            ("came before", float(_is_wanted(case, end, call["call"], ranks))),
+        ),
+    )
 
 
 def _claimed(
