@@ -18,7 +18,13 @@ import numpy as np
 import polars as pl
 
 from ncclforensics.model.plans import collected
-from ncclforensics.theory import labels, rank_roles, uncertain_loops, weights
+from ncclforensics.theory import (
+    labels,
+    rank_roles,
+    uncertain_loops,
+    usual_calls,
+    weights,
+)
 from ncclforensics.theory.context_table import LONGEST, MIX, SEEN, Table
 
 if TYPE_CHECKING:
@@ -31,7 +37,6 @@ if TYPE_CHECKING:
     Words = npt.NDArray[np.uint64]
     Bits = npt.NDArray[np.float64]
 
-MADE = ("rank", "label")
 ORDERS = (LONGEST, 32, 16, 8, 4, 2, 1)
 BEFORE = 4  # calls before a loop that are compared
 ESCAPE = 0.05  # of one call, as count of a call that was never seen
@@ -115,7 +120,7 @@ class Program:
             told = told + (before ^ (before >> np.uint64(29))) * MIX[back]
             if back in ORDERS:
                 found[back] = told
-        return found
+        return found * self._trusted(known)
 
     @cached_property
     def _tables(self) -> dict[int, Table]:
@@ -160,6 +165,7 @@ class Program:
 
     def _surprise(self, tables: dict[int, Table], kept: npt.NDArray[np.bool_]) -> Bits:
         found = np.full(len(self._words), np.nan)
+        known = np.full(len(self._words), np.nan)
         again, free = np.roll(self._words, 1), self._after_loops
         for order in ORDERS:
             left = np.isnan(found) & (self._place >= order)
@@ -175,7 +181,20 @@ class Program:
             share = (same + ESCAPE) / (total + 2 * ESCAPE)
             bits = np.where(total >= SEEN, -np.log2(np.maximum(share, 1e-9)), np.nan)
             found[left] = np.maximum(bits, 0.0)
-        return found
+            known[left] = np.where(np.isnan(bits), np.nan, order)
+        return found * self._trusted(known)
+
+    def _trusted(self, known: Bits) -> Bits:
+        """Return from 0 to 1 how far each prediction is to be trusted.
+
+        `known` is the length of the context that it rests on. One that is much shorter
+        than is usual in a role has lost what was particular about the place. A length
+        stands for all up to the next one, which is twice as long.
+        """
+        told = pl.DataFrame({"role": self.calls["role"], "known": pl.Series(known)})
+        usual = told.select(pl.col("known").fill_nan(None).median().over("role"))
+        trusted: Bits = np.minimum(1.5 * known / usual.to_series().to_numpy(), 1.0)
+        return trusted
 
     @cached_property
     def _after_loops(self) -> npt.NDArray[np.bool_]:
@@ -192,12 +211,15 @@ class Program:
                 (pl.len().over("rank") - pl.col("place")).alias("from_end"),
             )
             .filter(pl.col("bits").is_not_nan())
-            .with_columns(_of_any().alias("bits"))
-            .with_columns(pl.col("bits").median().over(MADE).alias("each"))
-            .filter((pl.col("from_end") <= TAIL) | (pl.col("place") > _last_met()))
-            .with_columns((pl.col("bits") - _each_time()).clip(0))
+            .with_columns(usual_calls.of_any().alias("bits"))
+            .with_columns(pl.col("bits").median().over(usual_calls.MADE).alias("each"))
+            .filter(
+                (pl.col("from_end") <= TAIL)
+                | (pl.col("place") > usual_calls.last_met())
+            )
+            .with_columns((pl.col("bits") - usual_calls.each_time()).clip(0))
         )
-        told = _with_usual(last)
+        told = usual_calls.with_usual(last)
         # the first call that deviates shows how; later ones may surprise as much
         deviates = pl.col("above").max().over("rank") >= weights.NOISE
         odd = pl.when(deviates).then("above").otherwise("bits")
@@ -228,7 +250,7 @@ class Program:
                 if lacks and self._has_passed(rank, peers)
                 else Deviation(rank, above, row, fork=self._fork(row, above), own=bits)
             )
-        return found
+        return found * self._trusted(known)
 
     def _has_passed(self, rank: int, row: int) -> bool:
         """Whether a rank made more calls than a peer had made before its call `row`.
@@ -291,7 +313,7 @@ class Program:
                 break
             found.append(follower)
             way = [*way[-(ORDERS[0] - 1) :], follower]
-        return found
+        return found * self._trusted(known)
 
     def _next(self, role: np.uint64, way: Sequence[int], *, own: bool) -> int | None:
         """Return the usual call behind some others; None if they were never seen.
@@ -316,67 +338,6 @@ class Program:
         end = min(row + most, len(rank))
         same = (rank[row:end] == rank[row]).to_numpy()
         return [int(word) for word in self._words[row:end][same]]
-
-
-def _last_met() -> pl.Expr:
-    """Return the place of each rank's last collective that is over; -1 without one.
-
-    A message that was left out behind it moves all that follow, and shows at the next.
-    """
-    met = pl.col("over") & ~pl.col("is_p2p") & ~pl.col("op").str.ends_with("coalesced")
-    return pl.col("place").filter(met).max().over("rank").fill_null(-1)
-
-
-def _of_any() -> pl.Expr:
-    """Return the least surprise of any rank of the role that took the same step.
-
-    A step is a collective made right behind another one, by group and number. Where a
-    peer took it as well, it does not set a rank apart: its ring kept another history.
-    """
-    number = pl.when(~pl.col("is_p2p")).then("seq")
-    meeting = [pl.col("group"), number]
-    behind = [column.shift(1).over("rank") for column in meeting]
-    step = [pl.col("role"), pl.col("label"), *meeting, *behind]
-    is_known = pl.all_horizontal(s.is_not_null() for s in step)
-    least = pl.col("bits").min().over(step)
-    return pl.when(is_known).then(least).otherwise("bits")
-
-
-def _each_time() -> pl.Expr:
-    """Return the usual surprise of a rank's calls with the label of a call.
-
-    A call that its rank makes seldom surprises each time, which is told of calls that
-    it made lately. What happened to a call that is open may have happened to others
-    that are: they say nothing of it.
-    """
-    ended = pl.col("bits").filter("over").median().over(MADE)
-    alone = pl.len().over(MADE) == 1
-    every = pl.when(~alone).then(pl.col("each"))
-    return pl.when("over").then(every).otherwise(ended).fill_null(0.0)
-
-
-def _with_usual(last: pl.DataFrame) -> pl.DataFrame:
-    """Return calls with their `usual` surprise, and by how much theirs is `above` it.
-
-    It is the median of what a call costs the ranks of a role, nothing where they do not
-    make it; or of what all ranks find most surprising, for roles of 1 or 2.
-    """
-    each = last.group_by("role", "label", "rank").agg(pl.col("bits").max())
-    ranks = last.select("role", "rank").unique()
-    calls = each.filter(pl.col("bits") > 0.0).select("role", "label").unique()
-    every = calls.join(ranks, on="role").join(
-        each, how="left", on=[*calls.columns, "rank"]
-    )
-    usual = every.group_by("role", "label").agg(
-        pl.col("bits").fill_null(0.0).median().alias("usual")
-    )
-    alone = pl.col("rank").n_unique().over("role") <= 2
-    of_all = last.group_by("rank").agg(pl.col("bits").max())["bits"].median()
-    told = last.join(usual, on=["role", "label"], how="left", maintain_order="left")
-    usual_ = pl.when(alone).then(pl.lit(of_all)).otherwise("usual").fill_null(0.0)
-    return told.with_columns(usual_.alias("usual")).with_columns(
-        (pl.col("bits") - pl.col("usual")).clip(0).alias("above")
-    )
 
 
 def program(frames: Frames, ranks: Iterable[int]) -> Program:

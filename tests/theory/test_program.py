@@ -155,3 +155,10 @@ def test_a_message_that_was_left_out_long_before_the_end_still_stands_out():
     programs = [whole] * 6
     programs[2] = f"{step * 12}{'<>' * 20}>{'<>' * 39}|{'<>' * 20}"
     assert odd(programs) == [2]
+
+
+@pytest.mark.parametrize(("before", "stands_out"), [("", [2]), ("efgh", [])])
+def test_behind_calls_that_were_never_seen_little_is_known(before, stands_out):
+    """Only the last call before it is known: that is less than the usual context."""
+    way = f"{HISTORY}{before}a"
+    assert odd(all_but(f"{way}|c", f"{way}|b")) == stands_out

@@ -10,6 +10,7 @@ from ncclforensics.theory.story import Story
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ncclforensics.theory.call_signatures import Aspect
     from ncclforensics.theory.call_signatures import Side as Signed
     from ncclforensics.theory.case import Call, Case
     from ncclforensics.theory.ends import End
@@ -23,8 +24,8 @@ def propose(case: Case, end: End) -> Iterator[Story]:
 
     Groups of one kind may have been called alike by several ranks: one story for all.
     """
-    first: dict[tuple[str, str], tuple[Call, Signed]] = {}
-    alike: dict[tuple[str, str], set[int]] = {}
+    first: dict[tuple[Aspect, str], tuple[Call, Signed]] = {}
+    alike: dict[tuple[Aspect, str], set[int]] = {}
     for number in end.calls:
         call = case.calls[number]
         if number in case.unbalanced:
