@@ -653,3 +653,30 @@ def test_a_process_that_glibc_aborted_is_the_only_one_that_failed(analyzed):
 def test_of_two_that_aborted_nobody_knows_whose_memory_it_was(analyzed):
     told = analyzed({"job.log": GLIBC + table((1, -6, NOTHING), (0, -6, NOTHING))})
     assert told.ranked.verdict is None or told.ranked.verdict.ranks == ()
+
+
+RAY = "(RayTrainWorker pid={}, ip=192.0.2.{}) "
+DIED = (
+    "(raylet, ip=192.0.2.12) A worker died or was killed while executing a task by an "
+    "unexpected system error. Worker IP address: 192.0.2.12 Worker PID: 511\n"
+)
+
+
+@pytest.mark.parametrize(("victim", "named"), [(500, True), (511, False)])
+def test_a_worker_that_ray_lost_is_not_one_that_its_watchdog_ended(
+    analyzed, victim, named
+):
+    start = "Setting up process group for: env:// [rank={}, world_size=2]\n"
+    log = RAY.format(500, 11) + start.format(0) + RAY.format(511, 12) + start.format(1)
+    rank = f"[rank{int(victim == 511)}]:[E1120 10:00:01.000000001 ProcessGroupNCCL.cpp:632] "
+    said = (
+        RAY.format(victim, 11)
+        + rank
+        + (
+            f"[Rank {int(victim == 511)}] Watchdog caught collective operation timeout: "
+            "WorkNCCL(SeqNum=5, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, "
+            "Timeout(ms)=600000) ran for 600029 milliseconds before timing out.\n"
+        )
+    )
+    told = verdict(analyzed({"driver.log": log + DIED + said}))
+    assert (told == ("crashed-rank", (1,))) == named

@@ -1,5 +1,7 @@
 """What launchers of other kinds say of who is missing or gone: Horovod, MPI, Ray."""
 
+import pickle
+
 import pytest
 
 from log_lines import found, timeout, verdict
@@ -321,3 +323,49 @@ def test_a_node_on_which_slurm_could_not_start_tasks_is_told(analyzed):
     )
     ranked = analyzed({"job.log": log}).ranked
     assert ranked.outcome == "inconclusive"
+
+
+AGENTS = "".join(
+    f"2026-11-20 10:00:0{n},000 launcher: agent gpu000{n} registered, ranks "
+    f"{2 * n}-{2 * n + 1}\n"
+    for n in range(4)
+)
+OVERDUE = (
+    "2026-11-20 10:10:00,000 launcher: heartbeat of agent gpu0003 overdue by 20 s\n"
+)
+
+
+@pytest.mark.parametrize(("unseen", "fires"), [((6, 7), True), ((), False)])
+def test_an_agent_that_its_launcher_does_not_hear_is_lost_if_its_ranks_are(
+    analyzed, unseen, fires
+):
+    """The look-alike: it is late for a while."""
+    seen = [rank for rank in range(8) if rank not in unseen]
+    logs = {f"rank_{rank}.log": timeout(rank) for rank in seen}
+    dumps = {f"nccl_trace_rank_{rank}": waiting(rank, 8) for rank in seen}
+    told = verdict(analyzed({"launcher.log": AGENTS + OVERDUE, **logs, **dumps}))
+    assert (told == ("node-lost", (6, 7), ("gpu0003",))) == fires
+    assert fires or told[0] != "node-lost"
+
+
+def waiting(rank, ranks):
+    """A dump of a rank that waits in the one call of a group of all."""
+    entry = {
+        "record_id": 0,
+        "pg_id": 0,
+        "process_group": ["0", "default_pg"],
+        "collective_seq_id": 1,
+        "p2p_seq_id": 0,
+        "op_id": 1,
+        "profiling_name": "nccl:all_reduce",
+        "time_created_ns": 1_763_000_000_000_000_000,
+        "input_sizes": [[1]],
+        "output_sizes": [[1]],
+        "state": "scheduled",
+        "retired": False,
+        "is_p2p": False,
+        "frames": [],
+    }
+    config = {"0": {"name": "0", "desc": "default_pg", "ranks": str([*range(ranks)])}}
+    told = {"version": "2.4", "pg_config": config, "pg_status": {}, "entries": [entry]}
+    return pickle.dumps(told)

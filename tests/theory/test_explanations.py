@@ -1,8 +1,10 @@
 """Each story of a standstill: it is told, it is not, and its look-alike is another one."""
 
+import polars as pl
 import pytest
 from standstills import STEP, all_but, frames, named, told
 
+from ncclforensics.correlate import correlate
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
 from ncclforensics.theory.weigh import weighed
@@ -264,3 +266,60 @@ def test_a_stage_that_waits_as_in_each_step_is_not():
     programs = [f"{first}ab"] * 4 + [f"{last}cd|W"] * 4
     found = named(programs, hosts=[*"aaaabbbb"])
     assert found == [("missing-rank", (0, 1, 2, 3))]
+
+
+def test_equal_sizes_of_one_rank_in_each_group_of_a_kind_are_one_mismatch():
+    """Of four groups of four, with a member that left nothing in each."""
+    programs = dict.fromkeys(range(16), f"{'p' * 20}|p")
+    groups = {rank: [rank % 4 + 4 * n for n in range(4)] for rank in range(16)}
+    sizes = {(rank, 20): 9 for rank in range(4)}
+    told = of_groups(programs, groups, sizes, unseen=range(12, 16))
+    assert told == [("shape-mismatch", (0, 1, 2, 3))]
+
+
+def of_groups(programs, groups, sizes, unseen):
+    """What is told where the pairs of the programs are other groups, by rank."""
+    found = frames(programs, sizes=sizes, unseen=unseen, hosts=[*"aaaabbbbccccdddd"])
+    name = {rank: f"PAIR{min(some)}" for rank, some in groups.items()}
+    of_rank = pl.col("rank").replace_strict(name, default=None)
+    is_pair = pl.col("pg_desc") == "PAIR"
+    pg = pl.when(is_pair).then(of_rank).otherwise("pg").alias("pg")
+    members = pl.col("rank").replace_strict(
+        groups, default=None, return_dtype=pl.List(pl.Int64)
+    )
+    listed = pl.when(is_pair).then(members).otherwise("members").alias("members")
+    given = {
+        **{name: found[name] for name in ("ranks", "sources", "exits")},
+        "collectives": found["collectives"].with_columns(pg),
+        "groups": found["groups"].with_columns(pg, listed),
+    }
+    again = correlate(Frames(given))
+    return [(e.story.slug, e.story.ranks) for e in weighed(again).ends if e.confidence]
+
+
+def test_the_first_call_of_a_group_that_nothing_lists_lacks_members():
+    """Ranks 1 and 2 left the loop; Gloo's dumps do not tell who else has to come."""
+    programs = [WAITS, f"{HISTORY}abcd|Y", f"{HISTORY}abcd|Y", WAITS]
+    assert unlisted(programs) in (
+        [("uneven-inputs", (1, 2))],
+        [("rank-conditional-collective", (1, 2))],
+    )
+
+
+def test_two_that_met_before_in_such_a_group_may_be_all_its_members():
+    """The look-alike: then they are stuck, and the others behind them."""
+    programs = [f"Y{p}" if n in (1, 2) else p for n, p in enumerate(LEFT)]
+    assert all(ranks == () for _, ranks in unlisted(programs))
+
+
+LEFT = [WAITS, f"{HISTORY}abcd|Y", f"{HISTORY}abcd|Y", WAITS]
+
+
+def unlisted(programs):
+    """What is told if no dump lists the members of the second group of all."""
+    found = frames(programs)
+    named = pl.col("pg_desc") != "META"
+    given = {name: found[name] for name in ("ranks", "sources", "exits", "collectives")}
+    given["groups"] = found["groups"].filter(named)
+    again = correlate(Frames(given))
+    return [(e.story.slug, e.story.ranks) for e in weighed(again).ends if e.confidence]

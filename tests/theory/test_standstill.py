@@ -195,3 +195,13 @@ def test_fresh_dumps_of_members_in_different_calls_show_no_job_at_work():
     (end,) = weigh.weighed(told).ends
     assert (end.story.slug, end.story.ranks) == ("collective-mismatch", (2,))
     assert end.confidence == "possible"
+
+
+@pytest.mark.parametrize(("seconds", "name"), [(TIMEOUT + 100, "late"), (300, "")])
+def test_an_absent_rank_that_is_in_other_calls_after_the_timeout_proves_it(
+    seconds, name
+):
+    """Rank 2 is on its way still; the others wait since its call before last."""
+    programs = [WAITS, WAITS, f"{STEP * 4}abcdpabc|", WAITS]
+    told = frames(programs, stands=False, late={2: seconds})
+    assert standstill.standing(told).name == name
