@@ -274,7 +274,7 @@ def test_equal_sizes_of_one_rank_in_each_group_of_a_kind_are_one_mismatch():
     groups = {rank: [rank % 4 + 4 * n for n in range(4)] for rank in range(16)}
     sizes = {(rank, 20): 9 for rank in range(4)}
     told = of_groups(programs, groups, sizes, unseen=range(12, 16))
-    assert told == [("shape-mismatch", (0, 1, 2, 3))]
+    assert told == [("shape-mismatch", (0, 1, 2, 3), "certain")]
 
 
 def of_groups(programs, groups, sizes, unseen):
@@ -294,7 +294,8 @@ def of_groups(programs, groups, sizes, unseen):
         "groups": found["groups"].with_columns(pg, listed),
     }
     again = correlate(Frames(given))
-    return [(e.story.slug, e.story.ranks) for e in weighed(again).ends if e.confidence]
+    ends = weighed(again).ends
+    return [(e.story.slug, e.story.ranks, e.confidence) for e in ends]
 
 
 def test_the_first_call_of_a_group_that_nothing_lists_lacks_members():
