@@ -192,7 +192,10 @@ def _fell(pairs: pl.DataFrame, frames: Frames) -> pl.DataFrame:
 
 
 def _goes_on() -> pl.Expr:
-    """Whether record ids and times of a dump continue those of the previous one."""
+    """Whether record ids and times of a dump continue those of the previous one.
+
+    A job may pause for a while, as for a checkpoint; it does not go much faster.
+    """
     after = (pl.col("first_id") > pl.col("last_id_a")) & (
         pl.col("oldest") > pl.col("newest_a")
     )
@@ -200,7 +203,8 @@ def _goes_on() -> pl.Expr:
     between = (pl.col("first_id") - pl.col("last_id_a")) / _ns(gap)
     own, before = _pace(""), _pace("_a")
     slow, fast = pl.min_horizontal(own, before), pl.max_horizontal(own, before)
-    plausible = between.is_between(slow / PACE, fast * PACE)
+    paused = (between >= slow / PACE) | (gap <= LONGEST)
+    plausible = (between <= fast * PACE) & paused
     recorder = pl.col("backends").list.set_intersection("backends_a").list.len() > 0
     return after & recorder & pl.coalesce(plausible, gap <= LONGEST)
 

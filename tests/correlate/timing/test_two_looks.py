@@ -177,6 +177,15 @@ def test_rings_that_share_no_call_any_more_are_looks_if_they_go_on(tmp_path, rin
     assert told(found) == dict.fromkeys((0, 1), (True, "made 400 more calls"))
 
 
+@pytest.mark.parametrize(("pause_s", "looks"), [(120, 2), (86_400, 0)])
+def test_a_job_may_pause_between_them_but_not_for_long(tmp_path, pause_s, looks):
+    """As for a checkpoint; a day later it is another job's."""
+    later = T0 + pause_s * 10**9
+    first, second = [dump(500, ring=20)] * 2, [dump(540, ring=20, start=later)] * 2
+    found = written(tmp_path, both(first, second))
+    assert found.frames["looks"].height == looks
+
+
 def test_an_earlier_jobs_ring_is_no_look(tmp_path):
     a_day = 86_400 * 10**9
     first, second = [dump(50)] * 2, [dump(900, ring=100, start=T0 + a_day)] * 2
