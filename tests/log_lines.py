@@ -115,3 +115,26 @@ def agent(n, run="4711", endpoint="localhost:29500", nodes=1, node=0):
     return "".join(f"{head}launcher/api.py:202] {c}\n" for c in configs) + "".join(
         f"{head}elastic/agent/server/api.py:525] {r}\n" for r in result
     )
+
+
+def open_call(backend, created_ns):
+    """The entry of a dump for the first all_reduce of a group of all, which is open."""
+    return {
+        "record_id": 0,
+        "pg_id": 0,
+        "process_group": ["0", "default_pg"],
+        "collective_seq_id": 1,
+        "p2p_seq_id": 0,
+        "op_id": 1,
+        "is_p2p": False,
+        "profiling_name": f"{backend}:all_reduce",
+        "time_created_ns": created_ns,
+        "input_sizes": [[8]],
+        "output_sizes": [[8]],
+        "frames": [],
+        "input_dtypes": ["Float"],
+        "output_dtypes": ["Float"],
+        "state": "scheduled",
+        "retired": False,
+        "timeout_ms": 600000,
+    }

@@ -28,7 +28,8 @@ FEW_DO = re.compile(
 # functions that all ranks reach at the end; a loop over an epoch is not its end, nor is
 # its beginning or the end of a batch, and `send` or `append` end nothing
 AT_THE_END = re.compile(
-    r"(?<!train_)(?<!one_)(?<!run_)(?<!fit_)(?<!set_)(?<!start_)(?<!begin_)epoch|barrier|finish|final|join|tear"
+    r"(?<!train_)(?<!one_)(?<!run_)(?<!fit_)(?<!set_)(?<!start_)(?<!begin_)epoch"
+    r"|barrier|finish|final|join|tear"
     r"|(?<![a-z])(?<!batch_)(?<!step_)end(?![a-z])|(?-i:(?<!Batch)(?<!Step)End)",
     re.I,
 )

@@ -25,7 +25,7 @@ from ncclforensics.correlate.timing import (
     step_motion,
 )
 from ncclforensics.correlate.traces import call_summary
-from ncclforensics.correlate.traces.progress import NUMBERED, ROOTED, grouped
+from ncclforensics.correlate.traces.progress import ROOTED, grouped, is_one
 from ncclforensics.correlate.waits import rank_evidence
 from ncclforensics.evidence import blocked_processes, common, kernel_log
 from ncclforensics.model.findings import Cite
@@ -237,7 +237,7 @@ def _passed(frames: Frames, calls: pl.DataFrame) -> pl.DataFrame:
     known = call_summary.dumps(frames).filter(~pl.col("cut"))["rank"].drop_nulls()
     made = grouped(calls, frames["group_names"]).filter(
         pl.col("rank").is_in(known.implode())
-        & ~pl.col("group").str.contains(NUMBERED)
+        & is_one()
         & ~pl.col("is_p2p").fill_null(False)
         & ~pl.col("op").is_in(ROOTED)
     )

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from log_lines import found, timeout, verdict
+from log_lines import found, open_call, timeout, verdict
 
 STALL = (
     "[2026-11-20 12:00:00.123456: W /build/horovod/common/stall_inspector.cc:107] One "
@@ -342,30 +342,15 @@ def test_an_agent_that_its_launcher_does_not_hear_is_lost_if_its_ranks_are(
     """The look-alike: it is late for a while."""
     seen = [rank for rank in range(8) if rank not in unseen]
     logs = {f"rank_{rank}.log": timeout(rank) for rank in seen}
-    dumps = {f"nccl_trace_rank_{rank}": waiting(rank, 8) for rank in seen}
+    dumps = {f"nccl_trace_rank_{rank}": waiting(8) for rank in seen}
     told = verdict(analyzed({"launcher.log": AGENTS + OVERDUE, **logs, **dumps}))
     assert (told == ("node-lost", (6, 7), ("gpu0003",))) == fires
     assert fires or told[0] != "node-lost"
 
 
-def waiting(rank, ranks):
+def waiting(ranks):
     """A dump of a rank that waits in the one call of a group of all."""
-    entry = {
-        "record_id": 0,
-        "pg_id": 0,
-        "process_group": ["0", "default_pg"],
-        "collective_seq_id": 1,
-        "p2p_seq_id": 0,
-        "op_id": 1,
-        "profiling_name": "nccl:all_reduce",
-        "time_created_ns": 1_763_000_000_000_000_000,
-        "input_sizes": [[1]],
-        "output_sizes": [[1]],
-        "state": "scheduled",
-        "retired": False,
-        "is_p2p": False,
-        "frames": [],
-    }
+    entry = open_call("nccl", 1_763_000_000_000_000_000)
     config = {"0": {"name": "0", "desc": "default_pg", "ranks": str([*range(ranks)])}}
     told = {"version": "2.4", "pg_config": config, "pg_status": {}, "entries": [entry]}
     return pickle.dumps(told)

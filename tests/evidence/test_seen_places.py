@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from log_lines import timeout, verdict
+from log_lines import open_call, timeout, verdict
 
 WAITS = (
     "    all_reduce (torch/distributed/distributed_c10d.py:3252)\n"
@@ -300,25 +300,7 @@ def test_where_ranks_stood_twice_is_said_and_blames_none(analyzed, tmp_path):
 
 def recorded(**open_in):
     """Flight Recorder dumps of ranks 0, 2 and 3 of 4; `open_in` ranks wait in a call."""
-    entry = {
-        "record_id": 0,
-        "pg_id": 0,
-        "process_group": ["0", "default_pg"],
-        "collective_seq_id": 1,
-        "p2p_seq_id": 0,
-        "op_id": 1,
-        "is_p2p": False,
-        "profiling_name": "gloo:all_reduce",
-        "time_created_ns": 18 * 10**17,
-        "input_sizes": [[8]],
-        "output_sizes": [[8]],
-        "frames": [],
-        "input_dtypes": ["Float"],
-        "output_dtypes": ["Float"],
-        "state": "scheduled",
-        "retired": False,
-        "timeout_ms": 600000,
-    }
+    entry = open_call("gloo", 18 * 10**17)
     group = {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}
     return {
         f"fr/dump_{rank}": json.dumps(

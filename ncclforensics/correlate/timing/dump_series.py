@@ -203,10 +203,10 @@ def _goes_on() -> pl.Expr:
     between = (pl.col("first_id") - pl.col("last_id_a")) / _ns(gap)
     own, before = _pace(""), _pace("_a")
     slow, fast = pl.min_horizontal(own, before), pl.max_horizontal(own, before)
-    paused = (between >= slow / PACE) | (gap <= LONGEST)
-    plausible = (between <= fast * PACE) & paused
+    is_slower = (between <= fast * PACE).fill_null(value=True)
+    keeps_on = (between >= slow / PACE).fill_null(value=False) | (gap <= LONGEST)
     recorder = pl.col("backends").list.set_intersection("backends_a").list.len() > 0
-    return after & recorder & pl.coalesce(plausible, gap <= LONGEST)
+    return after & recorder & is_slower & keeps_on
 
 
 def _pace(suffix: str) -> pl.Expr:

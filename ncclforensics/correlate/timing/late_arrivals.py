@@ -147,7 +147,7 @@ def _with_newest(
     group: pl.DataFrame, held: pl.DataFrame, collectives: pl.LazyFrame
 ) -> pl.DataFrame:
     """Return `group` with the newest entries of absent ranks, as if they came then."""
-    absent = held.select("call", rank="absent", seq="seq").explode("rank")
+    absent = held.select("call", "seq", rank="absent").explode("rank")
     newest = (
         collectives.filter(pl.col("rank").is_in(absent["rank"].unique().implode()))
         .drop_nulls("t")

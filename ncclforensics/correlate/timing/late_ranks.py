@@ -9,6 +9,8 @@ from ncclforensics.correlate.timing import resumed_calls as over
 from ncclforensics.model.frames import remembered
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import polars as pl
 
     from ncclforensics.model.frames import Frames
@@ -17,15 +19,13 @@ if TYPE_CHECKING:
 @remembered
 def latecomers(frames: Frames) -> pl.DataFrame:
     """Return the entries of ranks that came too late, with `call` and `after` (ms)."""
-    return _late(frames, frames["calls"])
+    return _asked(late_arrivals.late, frames, frames["calls"])
 
 
 @remembered
 def elsewhere(frames: Frames) -> pl.DataFrame:
     """Return the calls of absent ranks that were made when their peers timed out."""
-    asked = frames["calls"] if frames.has("collectives") else frames["calls"].clear()
-    made = frames.scan("collectives")
-    return late_arrivals.elsewhere(asked, made, frames["group_names"])
+    return _asked(late_arrivals.elsewhere, frames, frames["calls"])
 
 
 @remembered
@@ -35,11 +35,16 @@ def resumed(frames: Frames) -> tuple[pl.DataFrame, pl.DataFrame]:
     The first frame has rows like `calls`, the second the columns of `latecomers`.
     """
     calls = over.calls(frames)
-    late = _late(frames, calls)
+    late = _asked(late_arrivals.late, frames, calls)
     return calls.join(late, on="call", how="semi"), late
 
 
-def _late(frames: Frames, calls: pl.DataFrame) -> pl.DataFrame:
+def _asked(
+    question: Callable[[pl.DataFrame, pl.LazyFrame, pl.DataFrame], pl.DataFrame],
+    frames: Frames,
+    calls: pl.DataFrame,
+) -> pl.DataFrame:
+    """Return the answer to a question about calls; of logs alone there is none."""
     asked = calls if frames.has("collectives") else calls.clear()
     made = frames.scan("collectives")
-    return late_arrivals.late(asked, made, frames["group_names"])
+    return question(asked, made, frames["group_names"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from ncclforensics.correlate.traces.progress import NUMBERED, ROOTED
+from ncclforensics.correlate.traces.progress import ROOTED, is_one
 from ncclforensics.model.frames import once_if_empty
 from ncclforensics.model.tables import begun
 
@@ -108,8 +108,8 @@ def _without_delivered(
     The rank's GPU is in that collective: the others finished it with what the rank had
     sent.
     """
-    one = standings.filter(~pl.col("group").str.contains(NUMBERED))
-    front = one.group_by("group").agg(pl.col("completed").max().alias("front"))
+    known = standings.filter(is_one())
+    front = known.group_by("group").agg(pl.col("completed").max().alias("front"))
     p2p = pl.col("is_p2p").fill_null(False)
     behind = (
         open_calls.filter(~p2p & ~pl.col("op").is_in(ROOTED))

@@ -42,6 +42,11 @@ NAME = ("rank", "pg", "pg_desc", "pg_id")
 KEY = ("rank", "group")
 
 
+def is_one() -> pl.Expr:
+    """Return whether the name in `group` is that of one group, on all ranks."""
+    return ~pl.col("group").str.contains(NUMBERED)
+
+
 def count(calls: pl.DataFrame, which: pl.Expr | None = None) -> pl.Expr:
     """Return how many calls the rows of an outline (or of all calls) stand for."""
     if "times" not in calls.columns:

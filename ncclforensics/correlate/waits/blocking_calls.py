@@ -13,7 +13,7 @@ import polars as pl
 
 from ncclforensics.correlate.traces import p2p_messages
 from ncclforensics.correlate.traces.pending_calls import OTHER_SIDE, SAME
-from ncclforensics.correlate.traces.progress import KEY, NUMBERED, ROOTED
+from ncclforensics.correlate.traces.progress import KEY, ROOTED, is_one
 from ncclforensics.model import tables
 from ncclforensics.model.plans import collected
 
@@ -217,7 +217,7 @@ def _left_behind(standings: pl.DataFrame, evidence: pl.DataFrame) -> pl.DataFram
     one rank has, others of that number wait for it. Only if all ranks left evidence.
     """
     shown = evidence.filter(~pl.col("is_stale"))["rank"]
-    there = standings.filter(pl.col("group").str.contains(NUMBERED))
+    there = standings.filter(~is_one())
     if there.is_empty() or {*shown} != {*range(shown.len())}:
         return there.select("group", seq="enqueued", lone="rank").clear()
     return (

@@ -13,7 +13,7 @@ import polars as pl
 
 from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.traces import call_summary
-from ncclforensics.correlate.traces.progress import KEY, NUMBERED, ROOTED
+from ncclforensics.correlate.traces.progress import KEY, ROOTED, is_one
 from ncclforensics.model import tables
 from ncclforensics.model.frames import once_if_empty
 from ncclforensics.model.tables import FAILING, TIME, without_rows
@@ -194,8 +194,7 @@ def _older(
     behind = (
         standings.join(made.select(KEY).unique(), on=KEY, how="semi")
         .join(front, on="group")
-        .filter(~pl.col("group").str.contains(NUMBERED))
-        .filter(pl.col("enqueued") < pl.col("proves"))
+        .filter(is_one() & (pl.col("enqueued") < pl.col("proves")))
     )
     return behind["rank"].unique()
 
