@@ -151,6 +151,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         remedy=REMEDY if known_as == hosts else _of_node(hosts[0]),
         ranks=ranks,
         hosts=known_as,
+        drain=hosts,
         collective=timed_out_call.waited_in(frames),
         first_seen=common.first_seen(told),
     )

@@ -51,6 +51,7 @@ class Finding:
     and `devices` are empty if the evidence names none. `first_seen` is UTC nanoseconds.
     `own`: the evidence itself says that no other rank caused this. `reports`: `hosts`
     only report it: their ranks are not to blame, and draining them may not help.
+    `drain`: the machines, where `hosts` are pods on them.
     `calls` are the numbers of the calls through which others wait for the ranks, if
     that shows them. `variant` is what the evidence shows of where the failure lies,
     beyond its class: see `diagnosers.domains`. `remedy` is what to do, the best first;
@@ -65,6 +66,7 @@ class Finding:
     remedy: tuple[str | Action, ...]
     ranks: tuple[int, ...] = ()
     hosts: tuple[str, ...] = ()
+    drain: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     collective: Collective | None = None
     first_seen: int | None = None

@@ -128,7 +128,8 @@ def _verdict(finding: findings.Finding, classes: Classes) -> c.Verdict:
         references=references(entry.doc),
         domain=cast("c.Domain", lies.domain),
         restart=_restart(
-            lies.restart, () if finding.reports else _names(finding.hosts)
+            lies.restart,
+            () if finding.reports else _names(finding.drain or finding.hosts),
         ),
     )
 

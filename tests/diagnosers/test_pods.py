@@ -229,7 +229,9 @@ def test_a_pod_that_runs_is_no_failure(analyzed):
 
 def test_a_pod_on_a_lost_node_is_named_with_the_node(analyzed):
     status = {"phase": "Failed", "reason": "NodeLost", "message": "unresponsive"}
-    found = analyzed({"pod.json": json.dumps(pod(status))}).ranked.verdict
+    analysis = analyzed({"pod.json": json.dumps(pod(status))})
+    assert analysis.report.verdict.restart == "after draining gpu0007"
+    found = analysis.ranked.verdict
     assert (found.slug, found.hosts) == ("node-lost", (POD,))
     assert found.headline.startswith("node gpu0007 was lost")
     assert "kubectl describe node gpu0007" in found.remedy[0]
