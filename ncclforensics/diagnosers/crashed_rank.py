@@ -85,6 +85,11 @@ WRONG = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, NameError),
     *(NotImplementedError, TypeError, ValueError),
 )
+# of a fault that the kernel tells: torch names its threads pt_*
+OF_TRAINING = pl.coalesce(
+    pl.col("library").str.contains(r"^lib(?:nccl|rccl|torch|c10|cudnn|cublas)"),
+    pl.lit(False),
+) | pl.col("name").str.starts_with("pt_")
 # what was raised, without words that may differ from rank to rank
 KIND = pl.coalesce(pl.col("why").str.extract(r"^([\w.]+):"), "why")
 
@@ -271,14 +276,16 @@ def _confidence(frames: Frames, first: pl.DataFrame) -> Confidence:
 
     Heartbeats also stop where a process hangs or its node is lost. An unexplained
     SIGKILL, without any peer that lost a rank, may be teardown. What a kernel alone
-    says, where no rank is known at all, may be of another program.
+    says, where no rank is known at all, may be of another program, unless it fell in a
+    library, or in a thread, that only a training has.
     """
     if (first["by"] == "heartbeat").any():
         return "possible"
     if (first["by"] != "exit").all():
         guessed = first["by"].is_in(["call", "silence"]).any()
         return "likely" if guessed else "certain"
-    others = first.join(frames.message(alive.FAULT), on=["source", "line"], how="anti")
+    faults = frames.message(alive.FAULT).filter(~OF_TRAINING)
+    others = first.join(faults, on=["source", "line"], how="anti")
     if others.is_empty() and frames["ranks"]["rank"].drop_nulls().is_empty():
         return "possible"
     killed = first["code"].eq_missing(-signal.SIGKILL).all()
