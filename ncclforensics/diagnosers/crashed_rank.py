@@ -284,7 +284,9 @@ def _confidence(frames: Frames, first: pl.DataFrame) -> Confidence:
     if (first["by"] != "exit").all():
         guessed = first["by"].is_in(["call", "silence"]).any()
         return "likely" if guessed else "certain"
-    faults = frames.message(alive.FAULT).filter(~OF_TRAINING)
+    faults = frames.message(alive.FAULT)
+    if faults.height:  # else it has no columns of its own
+        faults = faults.filter(~OF_TRAINING)
     others = first.join(faults, on=["source", "line"], how="anti")
     if others.is_empty() and frames["ranks"]["rank"].drop_nulls().is_empty():
         return "possible"
