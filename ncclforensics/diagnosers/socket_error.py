@@ -13,7 +13,8 @@ How we know
     several ranks lost is named, and its rank where every other rank lost a peer. If the
     lines do not say which peer was lost, nobody is named. A peer that only closed, and
     that no line names, is no finding; of Gloo, which raises it as an exception, it is
-    possible where the evidence is of one process and tells of no other failure.
+    possible where the evidence is of one process, or all name one peer, and nothing
+    tells of another failure.
 
 What to do
     Read the log of the lost rank to its last line, and the kernel log of its host:
@@ -87,7 +88,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if lost.is_empty():
         yield from _unwound(frames)
         return
-    lines = lost.filter(~pl.col("text").str.contains(NO_ANSWER))
+    never_made = pl.col("message").str.contains("connect")
+    lines = lost.filter(~(never_made & pl.col("text").str.contains(NO_ANSWER)))
     lines = lost_peers.with_hosts(frames, teardown.before(frames, lines))
     if lines.is_empty():
         return
@@ -143,11 +145,12 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _is_all(frames: Frames, lines: pl.DataFrame) -> bool:
-    """Whether only these lines, Gloo's of one process, tell of a failure.
+    """Whether only these lines, Gloo's, tell of a failure, and of one peer.
 
-    Of several ranks, those that did not lose a peer are suspects.
+    Of several ranks that lost different peers, those that lost none are suspects.
     """
-    several = frames["ranks"].height > 1
+    one = len(common.hosts(lines["peer_host"])) == 1
+    several = frames["ranks"].height > 1 and not one
     if several or not lines["message"].str.starts_with("c10d.gloo.").all():
         return False
     bad = frames["events"].filter(pl.col("role").is_in(TROUBLED))

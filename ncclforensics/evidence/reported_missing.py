@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.runs.job import STEPS
-from ncclforensics.correlate.waits import monitored_barriers
+from ncclforensics.correlate.waits import monitored_barriers, nccl_ids
 from ncclforensics.evidence import (
     analyzer_reports,
     blocked_processes,
@@ -46,7 +46,7 @@ def named(frames: Frames) -> Iterator[Finding]:
     """Yield the finding of the first of these sources that names a rank."""
     sources = (
         *(_stopped, _barrier, _desync, _analyzer, _horovod, _ras),
-        *(init_hang.never_started, _awaited, _notified, _of_jax, _seen),
+        *(init_hang.never_started, _awaited, _unpublished, _notified, _of_jax, _seen),
     )
     for source in sources:
         if found := source(frames):
@@ -167,6 +167,14 @@ def _awaited(frames: Frames) -> Finding | None:
         explanation=f"{told.capitalize()}: {why}."
         f"{seen_places.told_at_work(frames, ranks)}",
     )
+
+
+def _unpublished(frames: Frames) -> Finding | None:
+    """Return rank 0 if the others waited in vain for the id of a communicator."""
+    lines = frames.message(nccl_ids.MISSING)
+    ranks = tuple(nccl_ids.unpublished(lines))
+    why = "the others waited for the id of its communicator until their timeout"
+    return _finding(frames, lines, ranks, Collective(), why, "likely")
 
 
 def _of_jax(frames: Frames) -> Finding | None:

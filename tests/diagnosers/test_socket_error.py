@@ -239,6 +239,29 @@ def test_the_address_that_gloo_prints_is_told(analyzed):
     assert "10.0.0.9" in finding.headline
 
 
+BROKEN = (
+    "[rank{}]: RuntimeError: [/x/gloo/gloo/transport/tcp/pair.cc:538] Read error "
+    "[{}]:{}: Connection timed out\n"
+)
+
+
+@pytest.mark.parametrize("port", ["41000", "<port>"])
+def test_the_one_peer_that_ranks_of_gloo_lost_is_told_and_nobody_is_named(
+    analyzed, port
+):
+    logs = (BROKEN.format(r, "10.0.0.9", port) for r in (8, 9, 10))
+    analysis = analyzed({"job.log": "".join(logs)})
+    (finding,) = found(analysis, SLUG)
+    assert "10.0.0.9" in finding.headline
+    assert (finding.confidence, finding.ranks, finding.hosts) == ("possible", (), ())
+    assert not found(analysis, "crashed-rank")
+
+
+def test_of_several_peers_that_ranks_of_gloo_lost_none_is_told(analyzed):
+    logs = (BROKEN.format(r, f"10.0.0.{r}", 41000) for r in (8, 9, 10))
+    assert not found(analyzed({"job.log": "".join(logs)}), SLUG)
+
+
 MPI_LOST = """\
 An MPI communication peer process has unexpectedly disconnected.  This
 usually indicates a failure in the peer process (e.g., a crash or

@@ -70,10 +70,18 @@ def by_name(frames: Frames) -> Frames:
 
 def named(frames: Frames) -> pl.Series:
     """Return the names of hosts, and not their addresses, that serve a store."""
+    told = _stores(frames)
+    return told.filter(told.str.contains(r"^[A-Za-z][\w-]*[A-Za-z0-9]$"))
+
+
+def served(frames: Frames) -> pl.Series:
+    """Return the names of `named` with a number, also of those with a domain."""
+    told = _stores(frames).str.split(".").list.first()
+    return told.filter(told.str.contains(r"^[A-Za-z][\w-]*\d$")).unique()
+
+
+def _stores(frames: Frames) -> pl.Series:
     found = [pl.Series("host", [], pl.String)]
     for lines in frames.messages.values():
         found += [lines[c].alias("host") for c in STORES if c in lines.columns]
-    if len(found) == 1:
-        return found[0]
-    told = pl.concat(found).drop_nulls().unique().str.strip_chars("[]")
-    return told.filter(told.str.contains(r"^[A-Za-z][\w-]*[A-Za-z0-9]$"))
+    return pl.concat(found).drop_nulls().unique().str.strip_chars("[]")

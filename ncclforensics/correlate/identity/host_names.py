@@ -26,6 +26,8 @@ _ITSELF = r"localhost[46]?(?:\.|$)|127\.|::1$|0\.0\.0\.0$|::$"
 NOWHERE = rf"(?i)^(?:{_ITSELF}|{_OVER})"
 PROCESS = ["source", "pid"]
 AGREE = 2  # files that are named by the host of their lines
+NUMBERED = r"^[A-Za-z].*\d$"
+CLEAR = r"(?:-\d+|\d{2,})$"  # `gpu3` may be a device
 NODES = ("slurm.node", "slurm.sinfo.reasons")  # tables of a cluster's nodes
 
 
@@ -217,23 +219,43 @@ def _as_printed(frames: Frames, named: pl.DataFrame) -> pl.DataFrame:
 
 
 def _named_alike(frames: Frames) -> pl.Series:
-    """Return the names in paths that differ from confirmed ones by a number only."""
-    digits = pl.col("host").str.replace_all(r"\d+", "\n")
+    """Return the names in paths that differ from those of hosts by a number only.
+
+    Of hosts that their own files are named by, also without their domain; of a store's
+    host, if a file has its name and no other; or of several whose names no device has.
+    """
+    shape = pl.col("host").str.replace_all(r"\d+", "\n").alias("shape")
     pairs = [frames[n].lazy().select("source", "host") for n in ("events", "exits")]
     told = collected(pl.concat(pairs).drop_nulls().unique())
-    if told.is_empty():
-        return told["host"]
-    alone = told.unique("source", keep="none").filter(
-        pl.col("source").str.contains(pl.col("host"), literal=True)
-        & pl.col("host").str.contains(r"^[A-Za-z].*\d$")
+    files = frames["sources"].select("source")
+    stored = files.with_columns(_stem().alias("host")).filter(
+        pl.col("host").is_in(addresses.served(frames).implode())
     )
-    shapes = alone.group_by(digits.alias("shape")).agg(pl.col("host").n_unique())
+    if told.is_empty() and stored.is_empty():
+        return told["host"]
+    holds = pl.col("source").str.contains(pl.col("host"), literal=True)
+    bare = pl.col("host").str.split(".").list.first()
+    alone = told.unique("source", keep="none").with_columns(
+        pl.when(holds).then("host").otherwise(bare).alias("host")
+    )
+    clear = told.filter(pl.col("host").str.contains(CLEAR))
+    some = pl.concat([alone.filter(holds), clear]).filter(
+        pl.col("host").str.contains(NUMBERED)
+    )
+    shapes = some.group_by(shape).agg(pl.col("host").n_unique())
+    known = shapes.filter(pl.col("host") >= AGREE)["shape"]
+    known = pl.concat([known, stored.filter(holds).select(shape)["shape"]])
     names = [pl.Series("host", [], pl.String)]
-    for shape in shapes.filter(pl.col("host") >= AGREE)["shape"].sort():
-        name = re.escape(shape).replace("\\\n", r"\d+")
+    for one in known.unique().sort():
+        name = re.escape(one).replace("\\\n", r"\d+")
         told_by = rf"(?:^|[^A-Za-z0-9])({name})(?:[^A-Za-z0-9]|$)"
-        names.append(frames["sources"]["source"].str.extract(told_by).alias("host"))
+        names.append(files["source"].str.extract(told_by).alias("host"))
     return pl.concat(names).drop_nulls().unique()
+
+
+def _stem() -> pl.Expr:
+    """Return the name of the file of a `source`, without its ends."""
+    return pl.col("source").str.extract(r"([^/]+?)(?:\.[a-z]{2,4})*$")
 
 
 def _known(frames: Frames) -> pl.Series:

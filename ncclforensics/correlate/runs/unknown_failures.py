@@ -37,6 +37,7 @@ GOES_ON = (
     r"(?i)\b(?:continuing|(?:will )?(?:retry|try again)|retrying|ignoring|ignored"
     r"|skipping|falling back)\b"
 )
+ASKED = r"\?\s*$"  # a question that somebody put above a log
 SERVES = "launchers.serving"
 BAD_LEVELS = ("E", "F", "ERROR", "FATAL", "CRITICAL", "C")
 QUOTED = 160  # characters of a line
@@ -60,7 +61,7 @@ def lines(frames: Frames) -> pl.DataFrame:
     bad = pl.col("level").is_in(BAD_LEVELS).fill_null(False)
     by_words = (pl.col("message") == BY_WORDS) & pl.col("level").is_null()
     by_words &= ~pl.any_horizontal(
-        pl.col("text").str.contains(form) for form in (WARNED, NONE, GOES_ON)
+        pl.col("text").str.contains(form) for form in (WARNED, NONE, GOES_ON, ASKED)
     )
     told = told.filter(pl.when(of_person).then(claimed).otherwise(bad | by_words))
     known = job.ended_in_order(frames) or job.signs_of_failure(frames)

@@ -23,7 +23,7 @@ from ncclforensics.correlate.exits.exit_records import ranks_of
 from ncclforensics.correlate.identity import world
 from ncclforensics.correlate.runs import clock, job
 from ncclforensics.correlate.traces import call_sites, code_places
-from ncclforensics.correlate.waits import last_words, monitored_barriers
+from ncclforensics.correlate.waits import last_words, monitored_barriers, nccl_ids
 from ncclforensics.model.frames import Frames, needing, remembered
 from ncclforensics.model.last_words import COUNT
 from ncclforensics.model.tables import CITE, FAILING, TIME
@@ -32,7 +32,7 @@ from ncclforensics.model.tables import CITE, FAILING, TIME
 TIMEOUTS = (
     *("c10d.watchdog.timeout", "c10d.watchdog.timeout.cut", "c10d.gloo.timeout"),
     *("c10d.watchdog.terminated.timeout", "c10d.blocking_wait.timeout"),
-    *(monitored_barriers.FAILED, monitored_barriers.REACHED),
+    *(monitored_barriers.FAILED, monitored_barriers.REACHED, nccl_ids.MISSING),
 )
 REQUESTED = "c10d.dump.requested"  # a timeout as well, if of "this local rank"
 HUNG = "kernel.hung_task"
@@ -59,8 +59,8 @@ class Roll:
     Of `unseen` ranks nothing was collected, or too little. Ranks `apart` failed by
     themselves or left; those in `ended` exited normally, or said that their loop was
     over; `working` ones logged work late in the wait of others. Those `elsewhere` lost
-    a peer in another call than that of the others. `named`: a barrier names the silent
-    ones. `lines` are what waiting ranks printed, and when they began to wait.
+    a peer in another call than that of the others. `named`: others say whom they
+    wait for. `lines` are what waiting ranks printed, and when they began to wait.
     """
 
     timed_out: frozenset[int]
@@ -106,7 +106,8 @@ def call(frames: Frames) -> Roll:
     odd = (last_words.odd(frames) | working) - timed_out - elsewhere
     barriers = _current(frames, frames.message(monitored_barriers.FAILED))
     # they lost their peers when these had given up
-    named = monitored_barriers.missing(barriers) - timed_out
+    named = monitored_barriers.missing(barriers) | nccl_ids.unpublished(own)
+    named -= timed_out
     came = monitored_barriers.came(barriers)
     waited = timed_out | ranks_of(came)
     waited |= ranks_of(victims) - culprits - odd - named
@@ -211,6 +212,7 @@ def _timeouts(frames: Frames) -> pl.DataFrame:
     `t` is when they began to wait, `until` when they gave up, `ran` the time between.
     """
     lines = _current(frames, frames.message(*TIMEOUTS, REQUESTED)).drop_nulls("rank")
+    lines = lines.filter(nccl_ids.waits(lines))
     waited = [pl.col(c) for c in ("ran_ms", "timeout_ms") if c in lines.columns]
     ran = pl.duration(milliseconds=pl.coalesce(*waited, pl.lit(0)))
     # a line without a time: its process ended when it had given up, or later

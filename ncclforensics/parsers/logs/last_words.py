@@ -63,7 +63,9 @@ OVER = (
     r"|(?:training|all [a-z]+|fit(?:\(\))?) (?:is |are |has |was )?(?:finished|"
     r"completed?|done|over|returned)|(?:exiting|leaving|bye)\b"
     r"|exit(?:s|ed)?(?: with)?(?: code| status)? 0\b"
-    r"|exit[.!]?$)"
+    r"|exit[.!]?$"
+    r"|(?:done|finished|completed?)[:,]?(?: after| in| with)? \d+ (?:steps|epochs"
+    r"|batches|iterations)\b)"
 )
 # ranks say this in health as well, but all of them
 EPOCH_OVER = (

@@ -28,6 +28,49 @@ def test_a_file_named_as_the_hosts_files_are_is_of_a_host(analyzed):
     assert verdict(found) == ("host-fault", (2, 3), ("neo-2",))
 
 
+def test_files_are_named_by_hosts_without_the_domain_that_agents_print(analyzed):
+    files = agents(("neo-1", 0), ("neo-3", 4))
+    long = {n: t.replace("neo-", "neo-x-") for n, t in files.items()}  # other names
+    files = {
+        n: t.replace("neo-1", "neo-1.lab").replace("neo-3", "neo-3.lab")
+        for n, t in files.items()
+    }
+    found = analyzed({**files, "neo-2-serial-console.log": PANIC})
+    assert verdict(found) == ("host-fault", (2, 3), ("neo-2",))
+    assert verdict(analyzed({**long, "neo-2_console.log": PANIC}))[2] == ()
+
+
+@pytest.mark.parametrize(("name", "hosts"), [("neo-x-{}", True), ("gpu{}", False)])
+def test_a_file_named_as_hosts_are_is_of_a_host_unless_a_device_has_such_a_name(
+    analyzed, name, hosts
+):
+    files = agents((name.format(1), 0), (name.format(3), 4))
+    job = {"job.log": "".join(files.values())}
+    third = name.format(2)
+    found = analyzed({**job, f"{third}_console.log": PANIC})
+    assert verdict(found)[2] == ((third,) if hosts else ())
+
+
+CLIENT = (
+    "[E1128 06:31:11.402110331 socket.cpp:1019] [c10d] The client socket has timed out "
+    "after 60000ms while trying to connect to (trainer-0.trainer, 29500).\n"
+)
+SERVER = (
+    "torch.distributed.DistStoreError: Timed out after 901 seconds waiting for "
+    "clients. 3/4 clients joined.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "hosts"), [("trainer-{}", ("trainer-2",)), ("part-{}", ())]
+)
+def test_files_named_as_the_stores_host_are_of_hosts(analyzed, name, hosts):
+    lost = "torch.distributed.DistNetworkError: failed to recv, got 0 bytes\n"
+    logs = [SERVER, lost, CLIENT, lost]
+    files = {f"{name.format(n)}.log": text for n, text in enumerate(logs)}
+    assert verdict(analyzed(files)) == ("rendezvous-failed", (), hosts)
+
+
 def test_a_name_unlike_theirs_is_no_host(analyzed):
     files = agents(("neo-1", 0), ("neo-3", 4))
     found = analyzed({**files, "ward-2_console.log": PANIC})

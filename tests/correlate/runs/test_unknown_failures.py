@@ -37,6 +37,7 @@ HARMLESS = (
     "rec[1] WARNING cannot write the snapshot (open failed), using another place",
     "10:30:26 INFO fit over, failed batches: 0, budget used 0.0%",
     "fit over, failed batches: 0, budget used 0.0%",
+    "It seems that nccl failed. How can I fix this?",
 )
 
 

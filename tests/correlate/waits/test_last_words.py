@@ -179,7 +179,11 @@ def left(*said, waiting="", exits=True):
 
 
 @pytest.mark.parametrize(
-    "said", ["the loader is exhausted after 5 passes", "all epochs done, bye", "exit 0"]
+    "said",
+    [
+        *("the loader is exhausted after 5 passes", "all epochs done, bye", "exit 0"),
+        *("done, 1212 steps", "finished after 3 epochs"),
+    ],
 )
 def test_who_says_that_its_data_ran_out_left_the_others(analyzed, said):
     found = analyzed(left(said))
