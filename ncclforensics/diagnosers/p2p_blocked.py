@@ -8,7 +8,8 @@ What it means
 How we know
     `P2P is disabled between NVLINK connected GPUs A and B`, CUDA's `peer access is not
     supported between these two devices` (217) as an error, `cudaIpcGetMemHandle
-    failed`; or `lspci` with `ACSCtl: SrcValid+` where all ranks hang in one collective.
+    failed`; or `lspci` with `ACSCtl: SrcValid+`, or RCCL's `Missing "iommu=pt"`, where
+    all ranks hang in one collective or somebody says beside it that the job hangs.
     The host that prints it is named.
 
 What to do
@@ -32,6 +33,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.runs import unknown_failures
 from ncclforensics.evidence import common, cuda_errors
 from ncclforensics.model.findings import Finding
 
@@ -56,13 +58,13 @@ DISABLED = (
     "nccl.peer_failed",
 )
 SAYS = r"(?i)peer access is not supported|peer access (?:has not been|is not) enabled"
-ACS = "system.acs_on"
+OPEN = ("system.acs_on", "nccl.iommu")  # traffic goes through the root complex
 SHARED = ["text", "t", "rank", "host", "source", "line"]
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the hosts on which GPUs cannot reach each other."""
-    if not frames.tells((*cuda_errors.ERRORS, *DISABLED, ACS)):
+    if not frames.tells((*cuda_errors.ERRORS, *DISABLED, *OPEN)):
         return
     refused = frames.message(*cuda_errors.ERRORS).filter(
         pl.col("text").str.contains(SAYS)
@@ -72,7 +74,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     )
     told = frames["events"].filter(pl.col("level") == "INFO").select("source", "line")
     lines = lines.join(told, on=["source", "line"], how="anti")
-    seen = lines if lines.height else _acs(frames)
+    seen = lines if lines.height else _redirected(frames)
     if seen.is_empty():
         return
     ranks = common.numbers(seen["rank"])
@@ -99,12 +101,17 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     )
 
 
-def _acs(frames: Frames) -> pl.DataFrame:
-    """Return the lines on ACS, if all members of a group hang in one call."""
-    lines = frames.message(ACS).select(SHARED)
+def _redirected(frames: Frames) -> pl.DataFrame:
+    """Return the lines on ACS or the IOMMU, if a group hangs in one call.
+
+    Or if a person says of a log without a word of a call that the job hangs.
+    """
+    lines = frames.message(*OPEN).select(SHARED)
     calls = frames["calls"]
     stuck = calls.filter(
         (pl.col("waiting").list.len() == pl.col("members").list.len())
         & (pl.col("members").list.len() > 1)
     )
-    return lines if stuck.height else lines.clear()
+    said = unknown_failures.lines(frames)["message"] == unknown_failures.OF_PERSON
+    is_so = stuck.height or (calls.is_empty() and said.any())
+    return lines if is_so else lines.clear()

@@ -30,7 +30,10 @@ STICKY = (
     r"illegal memory access|illegal instruction|misaligned address"
     r"|unspecified launch failure|device-side assert|invalid program counter"
 )
-RAY = ("launchers.ray.actor_died", "launchers.ray.worker_died")
+RAY = (
+    *("launchers.ray.actor_died", "launchers.ray.worker_died"),
+    "launchers.ray.worker_failed",
+)
 # a process with one of these lines aborted itself because of a peer
 SELF_ABORT = (
     "c10d.watchdog.abort",

@@ -53,3 +53,22 @@ def test_acs_alone_is_no_failure(analyzed):
         {"lspci.txt": ACS, "rank_0.log": info("gpu1", "Using network IB")}
     )
     assert not found(analysis, SLUG)
+
+
+IOMMU = (
+    'gpu1:388:388 [0] init.cc:179 NCCL WARN Missing "iommu=pt" from kernel command '
+    "line which can lead to system instablity or hang!\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "fires"),
+    [("The job hangs without NCCL_P2P_DISABLE=1\n", True), ("The job runs\n", False)],
+)
+def test_rccls_word_on_the_iommu_counts_where_somebody_says_that_it_hangs(
+    analyzed, said, fires
+):
+    hits = found(analyzed({"post.txt": said + IOMMU}), SLUG)
+    assert [(f.confidence, f.hosts) for f in hits] == (
+        [("possible", ("gpu1",))] if fires else []
+    )
