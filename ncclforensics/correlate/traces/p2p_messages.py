@@ -90,7 +90,8 @@ def posted(calls: pl.DataFrame, collectives: pl.LazyFrame) -> pl.DataFrame:
 
     A ring buffer that evicted its beginning is counted from the last collective that
     both sides made before the message: by then each has posted as many halves as the
-    other. Without one, a peer of whose halves some are kept is unseen.
+    other. Without one, from the last halves that are over, which are of one message;
+    not of batches, whose messages end together. A peer without such halves is unseen.
     """
     if calls.is_empty():
         return calls
@@ -122,46 +123,9 @@ def posted(calls: pl.DataFrame, collectives: pl.LazyFrame) -> pl.DataFrame:
         made.select(*ENDS, "op", "source", "line", pl.col("record_id").alias("held")),
         on=["source", "line"],
     )
-    told = told.join(_anchors(told, made), on="call", how="left")
-    own = told.join(
-        made,
-        left_on=["waiter", *ENDS, "op"],
-        right_on=["rank", *ENDS, "op"],
-        nulls_equal=True,
-    ).filter(pl.col("record_id").is_between("mine", "held"))
-    behind_anchor = pl.col("record_id") > pl.col("theirs").fill_null(-1)
-    other = told.join(
-        made,
-        left_on=["peer", *ENDS, "half"],
-        right_on=["rank", *ENDS, "op"],
-        nulls_equal=True,
-    ).filter(behind_anchor)
-    record = pl.col("record_id")
-    cut_off = made.group_by(pl.col("rank").alias("peer")).agg(
-        ((record.min() > 0) & (record.max() - record.min() < pl.len())).alias("wrapped")
-    )
-    state = (
-        told.select("call", "mine", "peer")
-        .join(cut_off, on="peer")
-        .filter(pl.col("mine").is_not_null() | pl.col("wrapped"))
-        .join(own.group_by("call").agg(pl.len().alias("wanted")), on="call", how="left")
-        .join(
-            other.group_by("call").agg(
-                pl.len().alias("posted"), pl.col("done").sum().alias("over")
-            ),
-            on="call",
-        )
-        .select(
-            "call",
-            pl.when(pl.col("mine").is_null())
-            .then(pl.lit("unseen"))
-            .when(pl.col("over") >= pl.col("wanted"))
-            .then(pl.lit("done"))
-            .when(pl.col("posted") >= pl.col("wanted"))
-            .then(pl.lit("behind"))
-            .alias("came"),
-        )
-    )
+    anchored = told.join(_anchors(told, made), on="call")
+    apart = told.join(anchored, on="call", how="anti")
+    state = pl.concat([_since(anchored, made), _from_end(apart, made)])
     with_state = calls.join(state, on="call", how="left", maintain_order="left")
     came = pl.col("came")
     return with_state.with_columns(
@@ -174,6 +138,76 @@ def posted(calls: pl.DataFrame, collectives: pl.LazyFrame) -> pl.DataFrame:
         .otherwise(pl.col("absent").list.head(0))
         .alias("absent"),
     ).drop("came")
+
+
+def _since(told: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
+    """Return `call came` of calls with an anchor: "done", "behind", null if absent."""
+    record = pl.col("record_id")
+    own = _halves(told, made, "waiter", "op").filter(record.is_between("mine", "held"))
+    other = _halves(told, made, "peer", "half").filter(record > pl.col("theirs"))
+    wanted = own.group_by("call").agg(pl.len().alias("wanted"))
+    posted = other.group_by("call").agg(
+        pl.len().alias("posted"), pl.col("done").sum().alias("over")
+    )
+    return (
+        told.select("call")
+        .join(wanted, on="call", how="left")
+        .join(posted, on="call")
+        .select(
+            "call",
+            pl.when(pl.col("over") >= pl.col("wanted"))
+            .then(pl.lit("done"))
+            .when(pl.col("posted") >= pl.col("wanted"))
+            .then(pl.lit("behind"))
+            .alias("came"),
+        )
+    )
+
+
+def _from_end(told: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
+    """Return `call came` of calls whose peer's ring has wrapped, as `_since` does.
+
+    Messages of one direction end in order, so whatever the peer posted after its last
+    half that is over is in the ring, and meets the waiter's open halves one by one.
+    """
+    record = pl.col("record_id")
+    cut_off = made.group_by(pl.col("rank").alias("peer")).agg(
+        ((record.min() > 0) & (record.max() - record.min() < pl.len())).alias("wrapped")
+    )
+    told = told.join(cut_off.filter("wrapped"), on="peer")
+    own = _halves(told, made, "waiter", "op").filter(record <= pl.col("held"))
+    other = _halves(told, made, "peer", "half")
+    is_open = ~pl.col("done")
+    sides = [
+        side.group_by("call").agg(is_open.sum().alias(name), pl.col("done").any())
+        for side, name in ((own, "wanted"), (other, "posted"))
+    ]
+    batched = made.filter(pl.col("op").str.ends_with("coalesced"))["rank"].implode()
+    whole = ~pl.any_horizontal(pl.col("waiter", "peer").is_in(batched))
+    return (
+        told.join(sides[0], on="call")
+        .join(sides[1], on="call", suffix="_peer")
+        .select(
+            "call",
+            pl.when(~(whole & pl.col("done") & pl.col("done_peer")))
+            .then(pl.lit("unseen"))
+            .when(pl.col("posted") >= pl.col("wanted"))
+            .then(pl.lit("behind"))
+            .alias("came"),
+        )
+    )
+
+
+def _halves(
+    told: pl.DataFrame, made: pl.DataFrame, who: str, half: str
+) -> pl.DataFrame:
+    """Return the halves of some calls' direction that their ranks `who` posted."""
+    return told.join(
+        made,
+        left_on=[who, *ENDS, half],
+        right_on=["rank", *ENDS, "op"],
+        nulls_equal=True,
+    )
 
 
 def _anchors(told: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:

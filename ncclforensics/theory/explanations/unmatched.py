@@ -79,5 +79,13 @@ def _by_program(case: Case, end: End, side: sides.Side) -> Iterator[Story]:
             *sides.claimed(case, side.ranks),
             # a rank that has made no call since may still make it
             ("came back", float(what == "skipped" and side.edit.behind == 0)),
+            ("halves", float(what == "skipped" and _owes_in_part(case, end, side))),
         ),
     )
+
+
+def _owes_in_part(case: Case, end: End, side: sides.Side) -> bool:
+    """Whether some ranks of a side owe a half of a message, and others none."""
+    calls = (case.calls[n] for n in end.calls)
+    owing = {rank for c in calls if c["is_p2p"] for rank in c["absent"] or ()}
+    return bool(owing & {*side.ranks}) and not {*side.ranks} <= owing

@@ -71,8 +71,21 @@ def test_what_was_posted_before_that_collective_does_not_count():
 
 
 def test_a_ring_that_lost_its_beginning_may_hold_the_half_that_is_looked_for():
-    assert state(receives(entry(0, 71, "send"))) == ["unseen"]
+    assert state(receives(entry(0, 71, "send", state="scheduled"))) == ["unseen"]
+    assert state(receives(entry(0, 71, "send"))) == ["absent"]
     assert state(receives(entry(0, 71, "all_reduce", seq=9))) == ["absent"]
+
+
+def test_without_a_collective_of_both_halves_are_counted_from_those_that_are_over():
+    sent = entry(0, 71, "send")
+    behind = receives(sent, entry(0, 72, "send", state="scheduled"))
+    assert state(behind) == ["behind"]
+    assert state(receives(sent, entry(0, 72, "all_reduce", seq=9))) == ["absent"]
+
+
+def test_the_messages_of_a_batch_are_not_counted_from_those_that_are_over():
+    closed = entry(0, 72, "coalesced")
+    assert state(receives(entry(0, 71, "send"), closed)) == ["unseen"]
 
 
 def test_a_dump_of_open_calls_is_no_ring_that_lost_its_beginning():
