@@ -2,11 +2,13 @@
 
 import dataclasses
 import datetime
+from types import SimpleNamespace
 
 from ncclforensics.correlate import correlate
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
 from ncclforensics.theory import strayed_messages
+from ncclforensics.theory.explanations import unmatched
 from ncclforensics.theory.weigh import case_of, weighed
 
 EPOCH = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
@@ -84,3 +86,12 @@ def test_the_usual_peer_is_no_stranger():
     told = weighed(ring(odd_peer=1)).ends
     assert told
     assert not [t for t in told if t.story.slug == "unmatched-p2p"]
+
+
+def test_who_owes_no_half_has_skipped_none_where_another_of_its_side_does():
+    owed = {"is_p2p": True, "absent": [3]}
+    case = SimpleNamespace(calls={0: owed, 1: {"is_p2p": False, "absent": [1]}})
+    end = SimpleNamespace(calls=(0, 1))
+    sides = {ranks: SimpleNamespace(ranks=ranks) for ranks in [(3,), (1, 3), (1,)]}
+    in_part = [r for r, s in sides.items() if unmatched._owes_in_part(case, end, s)]
+    assert in_part == [(1, 3)]
