@@ -369,7 +369,7 @@ class Case:
 FEWEST = 2  # ranks of a role; of so few, none are most
 MOST_GROUPS = 4096
 SISTERS = 3  # groups of a kind; a place in two is any pair of ranks
-HOSTS = 4  # in a job of fewer, ranks are not guessed to be one
+HOSTS = 3  # in a job of fewer, ranks are not guessed to be one
 FEW_OF = 1 / 8  # of the ranks; if more lag, they lag because they wait
 FEW_GROUPS = 2  # among two groups of a kind, neither is the odd one
 SEEN_IN = ("waiting", "behind", "done", "absent")

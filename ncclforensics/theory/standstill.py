@@ -153,18 +153,18 @@ def _written(over: pl.DataFrame) -> Fact:
 
 def _motion(frames: Frames) -> Iterator[Fact]:
     looks = _looks(frames)
-    if looks.height and looks["moved"].all():
+    calls = call_summary.outline(frames)
+    ages = dump_mtime.ages(frames["held"], calls, frames["sources"])
+    if looks.height and looks["moved"].all() and not _only_at_first(looks, ages):
         waits = frames["calls"]["waiting"].explode()
         # that a rank moved for which others wait does not show that these go on
         if waits.is_empty() or looks["rank"].is_in(waits.implode()).any():
             why = f"{count(looks.height, 'rank')} moved on between two snapshots"
             yield Fact(LOOKS, "yes", why, _cite(looks, pl.col("what")))
-    calls = call_summary.outline(frames)
     fresh = _fresh(frames, calls) if calls.height else calls
     if fresh.height:
         why = "calls still finished within 0.1 s before the dumps were taken"
         yield Fact("fresh", "yes", why, _cite(fresh))
-    ages = dump_mtime.ages(frames["held"], calls, frames["sources"])
     passed = _passed(frames, calls) if calls.height else calls
     if passed.height and _are_many(passed, frames) and not _stood_since(ages, passed):
         why = f"{count(passed.height, 'rank')} moved on while the dumps were taken"
@@ -206,6 +206,18 @@ def _looks(frames: Frames) -> pl.DataFrame:
     """Return the pairs of looks at one rank that show whether it moved."""
     looks = frames["looks"]
     return looks.drop_nulls(["rank", "moved"]) if looks.height else looks
+
+
+def _only_at_first(looks: pl.DataFrame, ages: pl.DataFrame) -> bool:
+    """Whether all ranks that wait have done so for most of the time between two looks.
+
+    They moved early in it and may have stopped since. Of files that were copied, all
+    waits are longer than that time.
+    """
+    apart = pl.col("apart_ms").cast(pl.Float64)
+    both = ages.join(looks.drop_nulls("apart_ms"), on="rank")
+    stood = pl.col("waited").is_between(apart / 2, apart + dump_mtime.CLOCK_MS)
+    return both.height > 0 and bool(both.select(stood.all()).item())
 
 
 def _fresh(frames: Frames, calls: pl.DataFrame) -> pl.DataFrame:
