@@ -121,22 +121,26 @@ def _are_only_possible(found: list[Told]) -> bool:
 def _poor(frames: Frames) -> dict[int, str]:
     """Return by rank what its dump lacks, "stacks" or "entries", unlike most others'.
 
-    Only pickles hold stacks. A truncated dump does not count: what it lacks may be in
-    the lost part. If no dump holds a finished call, finished calls were not dumped, and
+    Only pickles hold stacks, and of some calls nobody's does, as of those that autograd
+    makes. A truncated dump does not count: what it lacks may be in the lost part. If no dump holds a finished call, finished calls were not dumped, and
     a dump without entries says nothing. A dump that counts open calls comes from a rank
     that waits.
     """
     dumps = call_summary.dumps(frames).filter(pl.col("bytes") > 0).drop_nulls("rank")
     made = (
         frames.scan("collectives")
-        .select("rank", "stack", "state", "retired", "backend")
-        .group_by("rank")
+        .select("rank", "op", "stack", "state", "retired", "backend")
+        .group_by("rank", "op")
         .agg(
             pl.col("stack").is_not_null().any().alias("stacks"),
             done().any().alias("over"),
         )
         .collect()
     )
+    usual = made.group_by("op").agg(pl.col("stacks").mean() >= SHARE)
+    shown = pl.col("op").is_in(usual.filter("stacks")["op"].implode())
+    lacks = made.filter(shown & ~pl.col("stacks"))["rank"]
+    made = made.group_by("rank").agg(pl.col("stacks", "over").any())
     whole = ~pl.col("cut").fill_null(False)
     told = dumps.select("rank", "kind", "cut").join(made, on="rank", how="left")
     counted = frames["standings"].filter(
@@ -147,6 +151,7 @@ def _poor(frames: Frames) -> dict[int, str]:
     with_stacks = pickles.filter(pl.col("stacks").fill_null(False)).height
     if with_stacks and with_stacks >= SHARE * pickles.height:
         bare = pickles.filter(pl.col("stacks").eq_missing(False) & whole)
+        bare = bare.filter(pl.col("rank").is_in(lacks.implode()))
         poor.update(dict.fromkeys(common.numbers(bare["rank"]), "stacks"))
     with_done = told.filter(pl.col("over").fill_null(False)).height
     if with_done and with_done >= SHARE * told.height:

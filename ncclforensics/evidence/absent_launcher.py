@@ -81,7 +81,7 @@ def hosts_in_vain(tries: pl.DataFrame, missing: int) -> tuple[str, ...]:
 def words(found: pl.DataFrame) -> str:
     """Return who did not find what: a host, or the file of its shell."""
     hosts = common.hosts(found["host"])
-    who = common.named(hosts) if hosts else str(found["source"][0])
+    who = common.named(hosts or common.strings(found["source"]))
     return f"{who} did not find {found['command'][0]}"
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 USING = ("nccl.bootstrap.using", "nccl.net.socket_using", "nccl.net.ib_using")
 STORES = ("store_host", "master")  # columns that name the host of a store
 OWNERS = {"address": pl.String(), "owner": pl.String()}
+COMMAND, CONFIG = "torchelastic.command", "torchelastic.launch_config"
+ENDPOINT = r"--(?:rdzv[-_]endpoint|master[-_]addr)[= ]([\w.-]+)"
 NUMBERS = r"^\d{1,3}(?:\.\d{1,3}){3}$"
 
 
@@ -75,8 +77,15 @@ def named(frames: Frames) -> pl.Series:
 
 
 def served(frames: Frames) -> pl.Series:
-    """Return the names of `named` with a number, also of those with a domain."""
-    told = _stores(frames).str.split(".").list.first()
+    """Return the names of `named` with a number, also of those with a domain.
+
+    And of the hosts at which a store was asked for.
+    """
+    asked = [frames.message(COMMAND)["text"].str.extract(ENDPOINT)]
+    if "rdzv_endpoint" in (config := frames.message(CONFIG)).columns:
+        asked.append(config["rdzv_endpoint"].str.split(":").list.first())
+    names = pl.concat([_stores(frames), *(names.alias("host") for names in asked)])
+    told = names.drop_nulls().str.split(".").list.first()
     return told.filter(told.str.contains(r"^[A-Za-z][\w-]*\d$")).unique()
 
 
