@@ -122,9 +122,9 @@ def _poor(frames: Frames) -> dict[int, str]:
     """Return by rank what its dump lacks, "stacks" or "entries", unlike most others'.
 
     Only pickles hold stacks, and of some calls nobody's does, as of those that autograd
-    makes. A truncated dump does not count: what it lacks may be in the lost part. If no dump holds a finished call, finished calls were not dumped, and
-    a dump without entries says nothing. A dump that counts open calls comes from a rank
-    that waits.
+    makes. A truncated dump does not count: what it lacks may be in the lost part. If no
+    dump holds a finished call, finished calls were not dumped, and a dump without
+    entries says nothing. A dump that counts open calls comes from a rank that waits.
     """
     dumps = call_summary.dumps(frames).filter(pl.col("bytes") > 0).drop_nulls("rank")
     made = (

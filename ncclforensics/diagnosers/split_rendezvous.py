@@ -10,7 +10,8 @@ How we know
     of 1. Or, in a job that failed: one log in which processes of several hosts hold the
     same rank of equally large communicators, and no communicator spans the hosts. Or,
     at the end of a log, two processes announced each rank that came, and other ranks
-    none did. Or logs of several hosts each begin with the same command for several
+    none did; or several processes of nccl-tests listed each rank before any result.
+    Or logs of several hosts each begin with the same command for several
     nodes, whether or not anything failed, and hold a whole world.
 
 What to do
@@ -42,10 +43,12 @@ if TYPE_CHECKING:
     from ncclforensics.model.findings import Confidence, Statement
     from ncclforensics.model.frames import Frames
 
+LISTED, RESULT = "nccl_tests.device", "nccl_tests.row"
+
 FAMILY = "launch"
 NEEDS = (
     *("torchelastic.launch_config", "torchelastic.rendezvous.complete", "nccl.init"),
-    announced_ranks.ANNOUNCED,
+    *(announced_ranks.ANNOUNCED, LISTED),
 )
 MISSING = "no agent's log at INFO, and no Init lines of NCCL"
 NEXT_TIME = "export LOGLEVEL=INFO NCCL_DEBUG=INFO before torchrun"
@@ -61,7 +64,7 @@ RESOLVE = "getent hosts {}   # on every node: the same address, not 127.0.1.1"
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Report the hosts that each formed a group of their own."""
-    for look in (_agents, _communicators, _announced):
+    for look in (_agents, _communicators, _announced, _tests):
         if (found := look(frames)) is not None:
             yield found
             return
@@ -154,6 +157,39 @@ def _announced(frames: Frames) -> Finding | None:
         "none is another rank: two nodes believe that they are the first.",
         common.first_seen(told.lines),
         _remedy("2", "FIRST_NODE:29500", "job"),
+    )
+
+
+def _tests(frames: Frames) -> Finding | None:
+    """Find a log in which several processes of nccl-tests each list a whole world.
+
+    A later run lists its ranks again, behind the results of the one before.
+    """
+    listed = frames.message(LISTED)
+    if "pid" not in listed.columns:
+        return None
+    lines = listed.drop_nulls(["rank", "host", "pid"])
+    results = frames.message(RESULT).group_by("source").agg(end=pl.col("line").min())
+    lines = lines.join(results, on="source", how="left", maintain_order="left")
+    lines = lines.filter((pl.col("line") < pl.col("end")).fill_null(True))
+    lines = lines.unique(["source", "rank", "host", "pid"], maintain_order=True)
+    worlds = lines.group_by("source", "rank").len().group_by("source").agg("len")
+    split = worlds.filter(
+        pl.col("len").list.min() > 1, pl.col("len").list.n_unique() == 1
+    )
+    lines = lines.filter(pl.col("source").is_in(split["source"].implode()))
+    if lines.is_empty():
+        return None
+    many = lines.filter(source=lines["source"][0], rank=lines["rank"][0]).height
+    who = common.ranks(common.numbers(lines["rank"]))
+    return _finding(
+        lines,
+        (),
+        f"{many:,} processes of nccl-tests are each {who}, the whole of its world",
+        f"{who.capitalize()} is listed {many:,} times before any result: each process "
+        "that mpirun started tests alone, as one built without MPI does.",
+        None,
+        ("make MPI=1 MPI_HOME=…   # in nccl-tests, for the same mpirun",),
     )
 
 

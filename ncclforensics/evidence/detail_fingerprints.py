@@ -1,7 +1,8 @@
 """What torch's own check of calls prints under TORCH_DISTRIBUTED_DEBUG=DETAIL.
 
 Each line holds the fingerprint of the printer's call and of a peer's that differs from
-it. The printer's own is reliable, the peer's only if it could be decoded. Torch
+it. The printer's own is reliable, the peer's only if it could be decoded; that it is
+another one is reliable in any case. Torch
 compares with the members in order and stops at the first that differs (`verify_tensors`
 in ProcessGroupWrapper.cpp): all that come before it made the printer's call.
 """
@@ -25,6 +26,7 @@ RETOLD = (
     *("condensed.fingerprint", "c10d.fingerprint.retold"),
     "c10d.fingerprint.accelerate",
 )
+UNREAD = "something that torch could not read"
 # what a person may leave out
 PEERS = {
     "op": pl.String(),
@@ -96,7 +98,8 @@ def votes(frames: Frames) -> pl.DataFrame:
     lines = pl.concat(parts, how="diagonal_relaxed")
     if "is_peer" not in lines.columns:
         return pl.DataFrame()
-    told = lines.filter(pl.col("op_reliable").fill_null(True))
+    reliable = pl.col("op_reliable").fill_null(True)
+    told = pl.concat([lines.filter(reliable), _unread(lines.filter(~reliable), lines)])
     # a fingerprint's number can be its printer's own count: the most common one is
     # taken
     own = told.filter(~pl.col("is_peer"))["seq"].mode().sort()
@@ -126,6 +129,20 @@ def votes(frames: Frames) -> pl.DataFrame:
         pl.when(even).then(shape).alias("shape"),
         pl.coalesce("global", "group_rank").alias("rank"),
         *("is_peer", "t", "source", "line", "text"),
+    )
+
+
+def _unread(peers: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
+    """Return the peers whose calls are known to be others, of printers with tensors.
+
+    Fingerprints of barriers differ by their numbers alone in healthy jobs, too. A peer
+    that any line shows is left out.
+    """
+    known = lines.filter(pl.col("op_reliable").fill_null(True))["group_rank"]
+    own = lines.filter(~pl.col("is_peer")).drop_nulls("shape")
+    theirs = peers.join(own, on=["source", "line"], how="semi")
+    return theirs.filter(~pl.col("group_rank").is_in(known.implode())).with_columns(
+        pl.lit(UNREAD).alias("op"), shape=pl.lit(None, lines.schema["shape"])
     )
 
 

@@ -86,7 +86,8 @@ def printed(
     sure = unheard or tie or not detail_fingerprints.unheard(frames, votes)
     odd = tuple(sorted(r for _, some in sides for r in some)) if tie else small[1]
     odd = () if unheard else odd
-    row = votes[0][1].row(0, named=True)
+    read = next(some for what, some in votes if what != detail_fingerprints.UNREAD)
+    row = read.row(0, named=True)
     call = Collective(row["pg"], row["pg_desc"], row["seq"], row["op"])
     headline = (
         words.both(small, large)

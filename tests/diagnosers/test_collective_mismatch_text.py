@@ -101,6 +101,29 @@ def test_a_barrier_whose_counts_alone_differ_is_torchs_own_flaw(analyzed):
     assert analyzed({"job.log": text}).ranked.outcome == "inconclusive"
 
 
+def unread(rank, peer):
+    """Return what DETAIL prints where it cannot decode the fingerprint of a peer."""
+    return (
+        "RuntimeError: Detected mismatch between collectives on ranks. Rank "
+        f"{rank} is running collective: CollectiveFingerPrint(SequenceNumber=117, "
+        "OpType=ALLGATHER, TensorShape=[1], TensorDtypes=Long, TensorDeviceTypes="
+        "TensorOptions(dtype=float (default), device=cuda, layout=Strided (default), "
+        "requires_grad=false (default), pinned_memory=false (default), "
+        f"memory_format=(nullopt))), but Rank {peer} is running collective: "
+        "CollectiveFingerPrint(SequenceNumber=0OpType=REDUCE).Collectives differ in "
+        "the following aspects: \t Sequence number: 117vs 0  Op type: ALLGATHERvs "
+        "REDUCE\n"
+    )
+
+
+@pytest.mark.parametrize(("rank", "peer", "named"), [(1, 7, (7,)), (0, 1, ())])
+def test_a_peer_whose_call_cannot_be_read_differs_from_those_before_it(
+    analyzed, rank, peer, named
+):
+    found = verdict(analyzed({"job.log": unread(rank, peer)}))
+    assert found[1:] == ("collective-mismatch", named)
+
+
 def test_where_only_one_side_was_printed_nobody_is_named(analyzed):
     text = (
         "RuntimeError: Detected mismatch between collectives on ranks. Rank 3 is running "

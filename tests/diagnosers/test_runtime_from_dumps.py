@@ -147,3 +147,44 @@ def test_who_left_a_dump_was_alive_when_the_others_gave_up(tmp_path):
     (tmp_path / "slurm-1.out").write_text(line)
     slug, _ = judging.named(judging.analysis(case, tmp_path))
     assert slug != "crashed-rank"
+
+
+def made(number, op, *, ended=True, shown=False):
+    """An entry of torch 2.13; nothing of Python is on the stack of autograd's thread."""
+    at = [{"name": "main", "filename": "/w/train.py", "line": 10}]
+    return {
+        "record_id": number,
+        "pg_id": 0,
+        "process_group": ("0", "default_pg"),
+        "collective_seq_id": number + 1,
+        "p2p_seq_id": 0,
+        "op_id": number + 1,
+        "profiling_name": f"nccl:{op}",
+        "time_created_ns": 1_800_000_000_000_000_000 + number * 100_000_000,
+        "input_sizes": [[8]],
+        "output_sizes": [[8]],
+        "input_dtypes": ["Float"],
+        "output_dtypes": ["Float"],
+        "state": "completed" if ended else "scheduled",
+        "retired": ended,
+        "timeout_ms": 600_000,
+        "is_p2p": False,
+        "frames": at if shown else [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("shown", "slug"), [(False, "missing-rank"), (True, "gil-deadlock")]
+)
+def test_calls_of_which_nobody_has_a_stack_are_no_sign(tmp_path, shown, slug):
+    """`shown`: whether all ranks but the absent one have stacks of what it made too."""
+    members = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}}
+    for rank in range(4):
+        waits = rank != 1
+        calls = [made(n, "all_reduce", shown=shown and waits) for n in range(20)]
+        calls += [made(20, "barrier", ended=False, shown=True)] if waits else []
+        dump = {"version": "2.10", "pg_config": members, "entries": calls}
+        file = tmp_path / f"nccl_trace_rank_{rank}"
+        file.write_bytes(pickle.dumps(dump, protocol=2))
+        os.utime(file, (1_800_000_603, 1_800_000_603))
+    assert judging.named(analyze([str(tmp_path)])) == (slug, (1,))

@@ -107,6 +107,7 @@ def test_where_no_host_is_known_a_block_of_ranks_may_be_one():
     assert found.units([8, 9, 10, 11], guess=False) == (2, 2)  # two pairs
     assert found.units([9, 10, 11, 12])[0] > 1
     assert found.units(range(8))[0] > 1  # half of the job
+    assert case([WAITS] * 12, hosts=None).units([4, 5, 6, 7]) == (1, 3)
 
 
 def test_ranks_with_one_place_in_each_group_of_a_kind_count_as_one():

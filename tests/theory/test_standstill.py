@@ -94,6 +94,20 @@ def test_the_time_of_a_file_behind_its_calls(seconds, expected):
     assert both(files(made(), seconds)) == expected
 
 
+@pytest.mark.parametrize(
+    ("apart_s", "moves"), [(310, False), (3_000, True), (20, True)]
+)
+def test_who_moved_early_between_two_looks_may_have_stopped_since(apart_s, moves):
+    """All wait for five minutes; twenty seconds apart are looks at copied files."""
+    looks = [
+        {"rank": rank, "kind": "dump", "moved": True, "what": "made 36 more calls"}
+        | {"apart_ms": apart_s * 1_000, "source": f"dump_{rank}", "line": 1}
+        for rank in range(4)
+    ]
+    found = standstill.motion(plus(files(made(), 300), looks=looks))
+    assert (found.name == "looks") == moves
+
+
 def test_what_is_cited_tells_the_time_that_passed():
     told = standstill.standing(files(made(), TIMEOUT + 5))
     assert [cite.text for cite in told.cites] == [
