@@ -313,6 +313,8 @@ def _states(
     passed = (pl.col("completed") >= seq) | (pl.col("waits_in") > seq)
     joined = pl.col("enqueued") >= seq
     held_here = pl.col("waits_in").is_not_null()
+    # its ring may have lost the entry of a call that its counters call open
+    is_open = (pl.col("completed").is_between(1, seq - 1)).fill_null(False)
     unknown = (
         pl.col("is_stale")
         | (pl.col("known").is_not_null() & pl.col("enqueued").is_null())
@@ -334,7 +336,11 @@ def _states(
         .when((joined & ~held_here & pl.col("is_stale")).fill_null(False))
         .then(pl.lit("unseen"))
         .when(joined.fill_null(False))
-        .then(pl.when(held_here).then(pl.lit("behind")).otherwise(pl.lit("done")))
+        .then(
+            pl.when(held_here | is_open)
+            .then(pl.lit("behind"))
+            .otherwise(pl.lit("done"))
+        )
         .when(unknown.fill_null(False))
         .then(pl.lit("unseen"))
         .otherwise(pl.lit("absent"))
