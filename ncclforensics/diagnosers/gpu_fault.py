@@ -208,10 +208,15 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _met(frames: Frames, hosts: tuple[str, ...]) -> tuple[int, ...]:
-    """Return the only rank on a host that raised an error of its GPU, or ()."""
-    here = common.ranks_on(frames, hosts)
+    """Return the only rank that raised an error of its GPU, or ().
+
+    One that is known to be on another host does not count.
+    """
+    placed = frames["ranks"].drop_nulls(["rank", "host"])
+    others = placed.filter(~pl.col("host").is_in(hosts))["rank"]
     of_gpu = pl.col("text").str.contains(exceptions.OF_GPU)
-    raised = exceptions.uncaught(frames).filter(of_gpu & pl.col("rank").is_in(here))
+    here = ~pl.col("rank").is_in(others.implode())
+    raised = exceptions.uncaught(frames).filter(of_gpu & here)
     ranks = common.numbers(raised["rank"])
     return ranks if len(ranks) == len(hosts) == 1 else ()
 

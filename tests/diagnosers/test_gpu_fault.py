@@ -139,6 +139,16 @@ def test_a_rank_that_met_a_memory_error_names_itself(analyzed, line):
     assert all(role == "echo" for role, _ in found(analysis, "crashed-rank"))
 
 
+@pytest.mark.parametrize(("raised", "ranks"), [((1,), (1,)), ((0, 1), ())])
+def test_where_no_rank_has_a_host_the_only_one_with_an_error_of_its_gpu_is_named(
+    analyzed, raised, ranks
+):
+    last = "RuntimeError: CUDA error: unspecified launch failure"
+    logs = {f"rank_{rank}.log": traceback(rank, last) for rank in raised}
+    logs |= {"rank_2.log": timeout(2), "dmesg.log": xid(48, HARDWARE[48])}
+    assert verdict(analyzed(logs)) == ("gpu-fault", ranks, ("gpu0001",))
+
+
 def test_errors_at_both_ends_of_a_link_name_neither(analyzed):
     log = xid(74, "NVLink: fatal error detected on link 2") + xid(
         74, "NVLink: fatal error detected on link 3", pci="0000:1b:00"
