@@ -1,0 +1,59 @@
+"""A ring that lost the entry of an open call: the counters of its group show it."""
+
+import pickle
+
+import pytest
+
+from ncclforensics.analysis import analyze
+
+T0 = 1_800_000_000_000_000_000
+GROUPS = {
+    "1": {"name": "1", "desc": "pair", "ranks": "[0, 1]"},
+    "2": {"name": "2", "desc": "others", "ranks": "[0, 2]"},
+}
+
+
+def entry(record, group, seq, *, ended):
+    return {
+        "record_id": record,
+        "pg_id": int(group),
+        "process_group": (group, GROUPS[group]["desc"]),
+        "collective_seq_id": seq,
+        "p2p_seq_id": 0,
+        "op_id": seq,
+        "profiling_name": "nccl:all_reduce",
+        "time_created_ns": T0 + record * 100_000_000,
+        "input_sizes": [[8]],
+        "output_sizes": [[8]],
+        "input_dtypes": ["Float"],
+        "output_dtypes": ["Float"],
+        "state": "completed" if ended else "scheduled",
+        "retired": ended,
+        "timeout_ms": 600_000,
+        "is_p2p": False,
+        "frames": [],
+    }
+
+
+def status(enqueued, completed):
+    names = ("last_enqueued_collective", "last_completed_collective")
+    return dict(zip(names, (enqueued, completed), strict=True))
+
+
+@pytest.mark.parametrize(("completed", "over"), [(4, []), (5, [0])])
+def test_it_is_over_only_if_they_say_so(tmp_path, completed, over):
+    """Rank 0 made call 5 of the pair, and then more calls than its ring holds."""
+    ring = [entry(90 + n, "2", 7 + n, ended=False) for n in range(3)]
+    waits = [entry(n, "1", n + 1, ended=n < 4) for n in range(5)]
+    dumps = [
+        (ring, {"1": status(5, completed), "2": status(9, 6)}),
+        (waits, {"1": status(5, 4)}),
+    ]
+    for rank, (entries, counters) in enumerate(dumps):
+        dump = {"version": "2.10", "pg_config": GROUPS, "pg_status": counters}
+        file = tmp_path / f"nccl_trace_rank_{rank}"
+        file.write_bytes(pickle.dumps(dump | {"entries": entries}, protocol=2))
+    calls = analyze([str(tmp_path)]).frames["calls"]
+    pair = calls.filter(pg="1")
+    assert pair["waiting"].to_list() == [[1]]
+    assert pair["done"].to_list() == [over]
