@@ -26,7 +26,23 @@ STOPPED = {"T": "stopped by a signal", "t": "held by a debugger"}
 
 def lines(frames: Frames, ranks: Iterable[int]) -> pl.DataFrame:
     """Return the kernel's hung-task lines on processes of `ranks`."""
-    return frames.message(HUNG).filter(pl.col("rank").is_in(list(ranks)))
+    return hung(frames).filter(pl.col("rank").is_in(list(ranks)))
+
+
+def hung(frames: Frames) -> pl.DataFrame:
+    """Return the kernel's hung-task lines, with the ranks of their processes.
+
+    A node's kernel calls a pod's process by its pid there. Where no rank is known by
+    the name of the node, a pid that is of one rank only tells which it is.
+    """
+    lines = frames.message(HUNG)
+    if "pid" not in lines.columns:
+        return lines
+    homes = frames["ranks"].drop_nulls("rank")["host"].drop_nulls()
+    of_node = ~pl.col("host").is_in(homes.implode())
+    told = _with_ranks(frames, lines.filter(of_node))
+    rest = lines.filter(~of_node.fill_null(False))
+    return pl.concat([told, rest], how="diagonal_relaxed").sort("source", "line")
 
 
 def stopped(frames: Frames) -> pl.DataFrame:

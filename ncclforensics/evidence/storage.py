@@ -86,7 +86,7 @@ def blocked(frames: Frames) -> pl.DataFrame:
 
     `t` is when the wait began, as far as the kernel tells.
     """
-    hung = kernel_log.of_this_job(frames, frames.message(HUNG))
+    hung = kernel_log.of_this_job(frames, blocked_processes.hung(frames))
     parts = [
         _in_columns(blocked_processes.listed(frames)),
         _in_columns(blocked_processes.in_kernel(frames)),

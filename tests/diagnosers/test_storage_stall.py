@@ -60,6 +60,15 @@ def test_with_its_server_silent_the_awaited_rank_stands_in_it(analyzed):
     assert verdict(analysis) == ("storage-stall", (1,), ("gpu0002",))
 
 
+@pytest.mark.parametrize(("pid", "ranks"), [(501, (1,)), (999, ())])
+def test_a_node_that_no_rank_has_the_name_of_knows_a_pods_process_by_its_pid(
+    analyzed, pid, ranks
+):
+    node = hung("nfs", host="pool-5f", pid=pid)
+    analysis = analyzed({"job.log": JOB + timeout(0), "kern-pool-5f.log": node})
+    assert [f.ranks for _, f in found(analysis, SLUG)] == [ranks]
+
+
 def test_ranks_that_hang_are_known_by_their_pids_and_were_killed_for_it(analyzed):
     """Each rank prints its pid; srun kills at last those that did not abort."""
     logs = {
