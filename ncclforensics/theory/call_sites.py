@@ -71,12 +71,20 @@ def of(case: Case, side: Side) -> Place:
     deep = len(mine) > 1 or any(len(w) > 1 for w in ways)
     outside = len(ways) > 1 and deep and _is_outside(mine, ways)
     inside = bool(ways) and not outside and _is_inside(mine, ways)
-    return Place(_named(mine, ways), outside, inside, _in_step(case, stack), barrier)
+    met = list(ways_of(case.frames, _met(case, side)).values())
+    named = _named_apart(mine, ways, met)
+    return Place(named, outside, inside, _in_step(case, stack), barrier)
 
 
 def _in_step(case: Case, stack: int | None) -> bool:
     mine = case.frames["stacks"].filter(pl.col("stack") == stack)
     return bool(mine.select(code_places.in_backward().any()).item())
+
+
+def _met(case: Case, side: Side) -> list[int | None]:
+    """Return the stacks of the other members of the side's own call, if they differ."""
+    told = case.signatures.get(side.call["call"], ())
+    return [other.stack for other in told if {*other.ranks} != {*side.ranks}]
 
 
 def _usual(case: Case, side: Side) -> list[int | None]:
@@ -85,8 +93,7 @@ def _usual(case: Case, side: Side) -> list[int | None]:
     Members of the side's own call may be at another place.
     """
     stacks = [other["stack"] for other in side.others]
-    told = case.signatures.get(side.call["call"], ())
-    stacks += [other.stack for other in told if {*other.ranks} != {*side.ranks}]
+    stacks += _met(case, side)
     recent = (
         case.program.calls.filter(pl.col("over") & pl.col("stack").is_not_null())
         .group_by("rank", maintain_order=True)
@@ -140,6 +147,14 @@ def _named(mine: Way, ways: list[Way]) -> Literal["", "conditional", "uneven"]:
         if (few is None) != (end is None):  # `save_epoch` tells neither
             return "conditional" if few else "uneven"
     return ""
+
+
+def _named_apart(
+    mine: Way, ways: list[Way], met: list[Way]
+) -> Literal["", "conditional", "uneven"]:
+    """Return what `_named` tells, "" if it is the same of members met in that call."""
+    told = _named(mine, ways)
+    return "" if any(_named(other, [mine]) == told for other in met) else told
 
 
 def parting(frames: Frames, mine: int | None, theirs: int | None) -> str:

@@ -51,6 +51,16 @@ def test_functions_that_all_are_in_tell_nothing():
     assert call_sites._named(here, [there]) == ""
 
 
+@pytest.mark.parametrize(
+    ("theirs", "named"),
+    [("reduce_metrics", ""), ("on_epoch_end", "conditional"), ("step", "conditional")],
+)
+def test_a_name_tells_nothing_if_those_it_meets_have_such_a_one(theirs, named):
+    here = [("main", "t.py", 1), ("evaluate", "t.py", 7), ("sync_metrics", "t.py", 9)]
+    there = [("main", "t.py", 1), ("evaluate", "t.py", 7), (theirs, "t.py", 5)]
+    assert call_sites._named_apart(here, [there], [there]) == named
+
+
 def test_who_is_above_the_function_of_the_loop_has_left_it():
     above = [("main", "t.py", 26)]
     assert call_sites._is_outside(above, LOOP)
