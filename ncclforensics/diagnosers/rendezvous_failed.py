@@ -83,7 +83,7 @@ UNREACHED = (
     *not_joined.LOGINS,
 )
 AGENTS = "torchelastic.rendezvous.failed"
-RETRY = "c10d.store.address_failed"
+RETRY, UNRESOLVED = "c10d.store.address_failed", "c10d.store.unresolved"
 # errno: no route to the store's host; a host that refuses may only be late
 NO_WAY = (110, 113, 101)
 MEETING = r"/torch/distributed/rendezvous\.py$"
@@ -145,7 +145,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     headline = "the processes did not meet: " + (
         came or unreached or "the rendezvous timed out"
     )
-    tries = frames.message(*UNREACHED, RETRY)
+    tries = frames.message(*UNREACHED, RETRY, UNRESOLVED)
     who = not_joined.find(frames, told, tries, joined, of)
     if who.words:
         headline = who.words if who.alone else f"{headline}; {who.words}"

@@ -69,6 +69,15 @@ def hosts_of_silent_tasks(frames: Frames, missing: int) -> tuple[str, ...]:
     return common.hosts(silent["host"]) if told else ()
 
 
+def hosts_without_torch(frames: Frames) -> tuple[str, ...]:
+    """Return the hosts that have a log of the job, but no line of torch in any."""
+    logs = frames["sources"].filter(pl.col("kind") == "log")
+    spoke = frames["events"].filter(pl.col("message").str.contains(OF_TORCH))
+    with_torch = spoke["source"].unique().implode()
+    theirs = logs.filter(pl.col("source").is_in(with_torch))["host"]
+    return tuple(h for h in common.hosts(logs["host"]) if h not in {*theirs})
+
+
 def hosts_in_vain(tries: pl.DataFrame, missing: int) -> tuple[str, ...]:
     """Return the hosts that did not reach the store, if they are all that are missing.
 

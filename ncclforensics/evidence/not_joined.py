@@ -17,6 +17,8 @@ LOGINS = (
     *("launchers.ssh.failed", "launchers.ssh.refused", "launchers.ssh.check_failed"),
     "launchers.ssh.unresolved",
 )
+TIMED_OUT = "RendezvousTimeoutError"
+FEWEST = 2  # hosts that waited
 STORES = ("c10d.store.connect_timeout", "c10d.store.connect_timeout.old")
 
 
@@ -69,13 +71,39 @@ def find(
             f"{odd.usual}"
         )
         return Who(ranks, (odd.host,), words, alone=True, cites=common.cites(odd.lines))
-    if ranks or not of:
+    if ranks:
         return Who(ranks, common.hosts_of(frames, ranks))
+    if not of:
+        return _beside_those_that_waited(frames, told, tries)
     if silent := absent_launcher.hosts_of_silent_tasks(frames, of - joined):
         return Who((), silent, f"{common.named(silent)} never started torch")
     if vain := absent_launcher.hosts_in_vain(tries, of - joined):
         where = server(told) or "the store"
         return Who((), vain, f"{common.named(vain)} did not reach {where}")
+    return Who()
+
+
+def _beside_those_that_waited(
+    frames: Frames, told: pl.DataFrame, tries: pl.DataFrame
+) -> Who:
+    """Return the few hosts that did not come, beside agents that waited for them.
+
+    An agent whose rendezvous timed out had reached the store. Others say that they did
+    not reach it, or have a log without a line of torch.
+    """
+    if "error" not in told.columns:
+        return Who()
+    waited = told.filter(pl.col("error") == TIMED_OUT)["host"]
+    came = common.hosts(waited)
+    if len(came) < FEWEST or waited.null_count():
+        return Who()
+    vain = tuple(host for host in common.hosts(tries["host"]) if host not in came)
+    if vain and not tries["host"].null_count() and len(vain) < len(came):
+        where = server(told) or "the store"
+        return Who((), vain, f"{common.named(vain)} did not reach {where}")
+    silent = absent_launcher.hosts_without_torch(frames)
+    if silent and tries.is_empty() and len(silent) < len(came):
+        return Who((), silent, f"{common.named(silent)} never started torch")
     return Who()
 
 

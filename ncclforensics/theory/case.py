@@ -222,7 +222,18 @@ class Case:
     @cached_property
     def _deviations(self) -> Mapping[int, Deviation]:
         # for logs alone, numpy need not be imported
-        return self.program.deviations if self.frames.has("collectives") else {}
+        if not self.frames.has("collectives") or self.shows_open_calls_only:
+            return {}
+        return self.program.deviations
+
+    @cached_property
+    def shows_open_calls_only(self) -> bool:
+        """Whether dumps leave out the calls that are over: what is left is no history.
+
+        The messages of batches are never marked, so that all of a ring are left.
+        """
+        calls = self.program.calls.filter(~pl.col("is_p2p"))
+        return calls.height > 0 and not calls["ended"].any()
 
     @cached_property
     def early(self) -> frozenset[int]:

@@ -101,6 +101,13 @@ def test_the_first_rank_of_all_or_of_each_team(ranks, first):
     assert sides.are_first(found, found.ends[0], ranks) is first
 
 
+def test_dumps_of_open_calls_alone_are_no_history():
+    found = case(["|W"] * 4)
+    assert found.shows_open_calls_only
+    assert [found.deviation(rank) for rank in range(4)] == [None] * 4
+    assert not case([WAITS] * 4).shows_open_calls_only
+
+
 def test_where_no_host_is_known_a_block_of_ranks_may_be_one():
     found = case([WAITS] * 16, hosts=None)
     assert found.units([8, 9, 10, 11]) == (1, 3)
