@@ -314,7 +314,8 @@ def _states(
     joined = pl.col("enqueued") >= seq
     held_here = pl.col("waits_in").is_not_null()
     # its ring may have lost the entry of a call that its counters call open
-    is_open = (pl.col("completed").is_between(1, seq - 1)).fill_null(False)
+    is_open = pl.col("completed").is_between(1, seq - 1) & pl.col("since").is_not_null()
+    is_open = is_open.fill_null(False)
     unknown = (
         pl.col("is_stale")
         | (pl.col("known").is_not_null() & pl.col("enqueued").is_null())
