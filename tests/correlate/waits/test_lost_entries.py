@@ -4,6 +4,7 @@ import pickle
 
 import pytest
 
+from log_lines import timeout
 from ncclforensics.analysis import analyze
 
 T0 = 1_800_000_000_000_000_000
@@ -57,3 +58,21 @@ def test_it_is_over_only_if_they_say_so(tmp_path, completed, over):
     pair = calls.filter(pg="1")
     assert pair["waiting"].to_list() == [[1]]
     assert pair["done"].to_list() == [over]
+
+
+SIGNAL = (
+    "[rank{0}]:[E1120 10:00:00.686224934 ProcessGroupNCCL.cpp:1987] [PG ID 0 PG GUID "
+    "0(default_pg) Rank {0}] Received a dump signal due to a collective timeout from "
+    "{1} and we will try our best to dump the debug info. Last enqueued NCCL work: "
+    "{2}, last completed NCCL work: 57.This is most likely caused by incorrect usages "
+    "of collectives\n"
+)
+
+
+def test_where_counters_are_all_that_a_log_has_who_is_behind_is_named(analyzed):
+    own, far = "this local rank", " rank 3"
+    logs = {f"rank_{r}.log": SIGNAL.format(r, own, 98) for r in (0, 1)}
+    logs |= {"rank_2.log": SIGNAL.format(2, far, 57), "rank_3.log": timeout(3)}
+    found = analyzed(logs).ranked.verdict
+    assert found is not None
+    assert (found.slug, found.ranks) == ("missing-rank", (2,))
