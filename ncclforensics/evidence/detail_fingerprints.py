@@ -99,7 +99,8 @@ def votes(frames: Frames) -> pl.DataFrame:
     if "is_peer" not in lines.columns:
         return pl.DataFrame()
     reliable = pl.col("op_reliable").fill_null(True)
-    told = pl.concat([lines.filter(reliable), _unread(lines.filter(~reliable), lines)])
+    told = lines.filter(reliable)
+    told = pl.concat([told, _unread(lines.filter(~reliable), told)])
     # a fingerprint's number can be its printer's own count: the most common one is
     # taken
     own = told.filter(~pl.col("is_peer"))["seq"].mode().sort()
@@ -132,17 +133,17 @@ def votes(frames: Frames) -> pl.DataFrame:
     )
 
 
-def _unread(peers: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
+def _unread(peers: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
     """Return the peers whose calls are known to be others, of printers with tensors.
 
     Fingerprints of barriers differ by their numbers alone in healthy jobs, too. A peer
-    that any line shows is left out.
+    that any line shows is left out. `told` are the reliable fingerprints.
     """
-    known = lines.filter(pl.col("op_reliable").fill_null(True))["group_rank"]
-    own = lines.filter(~pl.col("is_peer")).drop_nulls("shape")
+    known = told["group_rank"]
+    own = told.filter(~pl.col("is_peer")).drop_nulls("shape")
     theirs = peers.join(own, on=["source", "line"], how="semi")
     return theirs.filter(~pl.col("group_rank").is_in(known.implode())).with_columns(
-        pl.lit(UNREAD).alias("op"), shape=pl.lit(None, lines.schema["shape"])
+        pl.lit(UNREAD).alias("op"), shape=pl.lit(None, told.schema["shape"])
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import judging
 import simulate_dumps
+from log_lines import open_call
 from ncclforensics.analysis import analyze
 
 pytestmark = pytest.mark.usefixtures("trusted")
@@ -149,26 +150,19 @@ def test_who_left_a_dump_was_alive_when_the_others_gave_up(tmp_path):
     assert slug != "crashed-rank"
 
 
+T0 = 1_800_000_000_000_000_000
+
+
 def made(number, op, *, ended=True, shown=False):
     """An entry of torch 2.13; nothing of Python is on the stack of autograd's thread."""
     at = [{"name": "main", "filename": "/w/train.py", "line": 10}]
-    return {
+    return open_call("nccl", T0 + number * 100_000_000) | {
         "record_id": number,
-        "pg_id": 0,
-        "process_group": ("0", "default_pg"),
         "collective_seq_id": number + 1,
-        "p2p_seq_id": 0,
         "op_id": number + 1,
         "profiling_name": f"nccl:{op}",
-        "time_created_ns": 1_800_000_000_000_000_000 + number * 100_000_000,
-        "input_sizes": [[8]],
-        "output_sizes": [[8]],
-        "input_dtypes": ["Float"],
-        "output_dtypes": ["Float"],
         "state": "completed" if ended else "scheduled",
         "retired": ended,
-        "timeout_ms": 600_000,
-        "is_p2p": False,
         "frames": at if shown else [],
     }
 

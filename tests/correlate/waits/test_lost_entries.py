@@ -4,6 +4,7 @@ import pickle
 
 import pytest
 
+from log_lines import open_call
 from ncclforensics.analysis import analyze
 
 T0 = 1_800_000_000_000_000_000
@@ -14,24 +15,14 @@ GROUPS = {
 
 
 def entry(record, group, seq, *, ended):
-    return {
+    return open_call("nccl", T0 + record * 100_000_000) | {
         "record_id": record,
         "pg_id": int(group),
         "process_group": (group, GROUPS[group]["desc"]),
         "collective_seq_id": seq,
-        "p2p_seq_id": 0,
         "op_id": seq,
-        "profiling_name": "nccl:all_reduce",
-        "time_created_ns": T0 + record * 100_000_000,
-        "input_sizes": [[8]],
-        "output_sizes": [[8]],
-        "input_dtypes": ["Float"],
-        "output_dtypes": ["Float"],
         "state": "completed" if ended else "scheduled",
         "retired": ended,
-        "timeout_ms": 600_000,
-        "is_p2p": False,
-        "frames": [],
     }
 
 
