@@ -112,7 +112,7 @@ class TimelineApp(Actions):
         self.listed.border_title = "verdicts"
         self.query_one("#notice").border_title = "timeline"
         self.evidence.border_title = "evidence"
-        self.screen.add_class("-no-timeline")
+        self.default_screen.add_class("-no-timeline")
         self._progress(self.Progress("starting", 0, 0))
         paths = clean(", ".join(self.request.paths), 200)
         self.query_one("#verdict", Static).update(Content(f"reading {paths}"))
@@ -215,7 +215,7 @@ class TimelineApp(Actions):
             cells.append(bytes(loaded.clock.marks["code"].unique()))
         states = rendering.legend(cells, plain=self.no_color)
         self.query_one("#legend", Static).update(states)
-        self.screen.remove_class("-no-timeline")
+        self.default_screen.remove_class("-no-timeline")
         self.chart.focus()
         place = opening_place(loaded.timeline, loaded.report)
         # the chart has no size before the layout

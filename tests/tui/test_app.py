@@ -352,6 +352,32 @@ async def test_the_answer_is_there_before_the_timeline_is_drawn(
             await pilot.pause(0.05)
 
 
+async def test_a_dialog_open_while_loading_does_not_hide_the_timeline(
+    chain, tmp_path, monkeypatch
+):
+    import threading
+
+    from ncclforensics.tui import app as module
+
+    held, load = threading.Event(), module.load
+
+    def slow(*given):
+        held.wait(10)
+        return load(*given)
+
+    monkeypatch.setattr(module, "load", slow)
+    app = module.TimelineApp(module.Request((str(chain),)), tmp_path)
+    async with app.run_test() as pilot:
+        await pilot.press("?")
+        await pilot.pause()
+        held.set()
+        while app.timeline is None:
+            await pilot.pause(0.05)
+        await pilot.press("escape")
+        await until(pilot, lambda on: not any("escape stops" in r for r in text(on)))
+        assert app.chart.region.height > 3
+
+
 async def test_without_colour_the_cursor_and_the_states_are_there(
     opened, chain, monkeypatch
 ):
