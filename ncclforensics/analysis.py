@@ -19,34 +19,19 @@ import polars as pl
 
 from ncclforensics import diagnosers
 from ncclforensics.correlate import correlate
-from ncclforensics.correlate.runs import interleaved_jobs, job, jobs, unknown_failures
+from ncclforensics.correlate.runs import jobs, unknown_failures
 from ncclforensics.correlate.runs.time_window import within
-from ncclforensics.correlate.timing import process_motion
 from ncclforensics.correlate.waits import roll_call
 from ncclforensics.engine import answers, cache, dataset, excerpts, reading
 from ncclforensics.engine.interrupts import scratch_folder
-from ncclforensics.evidence import (
-    blocked_processes,
-    fallen_behind,
-    first_exits,
-    ras_status,
-    seen_places,
-)
 from ncclforensics.model.frames import Frames, join
 from ncclforensics.model.span import ALWAYS, Span
 from ncclforensics.parsers.logs import last_words, second_look
 from ncclforensics.report.build import build, other
 from ncclforensics.report.coverage import interrupted
 from ncclforensics.sources import discover
-from ncclforensics.theory import (
-    slow_ranks,
-    standstill,
-    suspects,
-    uncollected,
-    weigh,
-)
-from ncclforensics.verdict import actions, clue, onset, own_log, quotes, ranking, retold
-from ncclforensics.verdict.statements import statements
+from ncclforensics.theory import slow_ranks
+from ncclforensics.verdict import actions, clue, judging, onset, own_log, quotes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,6 +68,15 @@ class Analysis:
     def interrupted(self) -> bool:
         """Whether reading was interrupted, so that only part of the files was read."""
         return interrupted(self.report) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The ranked findings of one job: `parsed` frames, and what was correlated."""
+
+    parsed: Frames
+    frames: Frames
+    ranked: Ranked
 
 
 def analyze(
@@ -132,20 +126,22 @@ def analyze(
                 cache.keep(kept, found.sources, found.notes, frames, took)
         if datasets:
             frames = dataset.load(datasets, frames)
-        chosen = (world_size, select, ignore, part, found.sources)
-        joined, ranked, built = explain(within(frames, span), *chosen)
+        chosen = (world_size, select, ignore, part)
+        judged = judge(within(frames, span), *chosen)
         more = None
-        if ranked.verdict is None and (more := second_look.read(found.sources, frames)):
-            joined, ranked, built = explain(within(more, span), *chosen)
-        whose = _read_whose(ranked, joined)
-        said = None
+        if judged.ranked.verdict is None and (
+            more := second_look.read(found.sources, frames)
+        ):
+            judged = judge(within(more, span), *chosen)
+        said, whose = None, _read_whose(judged.ranked, judged.frames)
         if whose is not None:
-            said = last_words.read(found.sources, joined, whose)
-        if said is not None and roll_call.is_changed_by(joined, said):
+            said = last_words.read(found.sources, judged.frames, whose)
+        if said is not None and roll_call.is_changed_by(judged.frames, said):
             more = join([more or frames, Frames({"events": said})])
-            retold = explain(within(more, span), *chosen)
-            if not whose or _is_other(retold[1], ranked):
-                joined, ranked, built = retold
+            anew = judge(within(more, span), *chosen)
+            if not whose or _is_other(anew.ranked, judged.ranked):
+                judged = anew
+        joined, ranked, built = _explained(judged, select, ignore, found.sources)
         if kept and seen and cache.is_whole(frames):
             took = time.monotonic() - start
             answers.keep(kept, seen, built, joined, found.sources, took)
@@ -172,7 +168,6 @@ def _read_whose(ranked: Ranked, frames: Frames) -> frozenset[int] | None:
     return frozenset() if waits else None
 
 
-UNEQUAL = ("collective-mismatch", "shape-mismatch")  # some rank differs from others
 OPEN = ("timeout-masking", "stuck-in-collective")  # nobody is named
 MAY_HAVE_LEFT = (
     *("missing-rank", "uneven-inputs"),
@@ -186,22 +181,6 @@ def _ended_unseen(verdict: Finding, frames: Frames) -> bool:
     bad = frames["exits"].filter(pl.col("code") != 0)["rank"].drop_nulls()
     guessed = verdict.slug == "crashed-rank" and verdict.confidence == "likely"
     return guessed and {*bad}.isdisjoint(verdict.ranks)
-
-
-def _unrefuted(frames: Frames) -> pl.DataFrame:
-    """Return the unknown failing lines; what persons say only if no two looks moved."""
-    told = unknown_failures.lines(frames)
-    refuted = told.height and weigh.is_moving(frames)
-    if not (refuted and standstill.motion(frames).name == standstill.LOOKS):
-        return told
-    return told.filter(pl.col("message") != unknown_failures.OF_PERSON)
-
-
-def _names_nobody(verdict: Finding | None) -> bool:
-    """Whether somebody is to blame, or something stopped, and nobody is named."""
-    if verdict is None:
-        return True
-    return verdict.slug in UNEQUAL and not (verdict.ranks or verdict.hosts)
 
 
 def _is_other(ranked: Ranked, before: Ranked) -> bool:
@@ -224,15 +203,39 @@ def explain(
     Returns the correlated frames, the ranked findings and the report of the job that is
     explained in full.
     """
+    judged = judge(frames, world_size, select, ignore, part)
+    return _explained(judged, select, ignore, sources)
+
+
+def judge(
+    frames: Frames,
+    world_size: int | None = None,
+    select: frozenset[str] = frozenset(),
+    ignore: frozenset[str] = frozenset(),
+    part: str | None = None,
+) -> Judged:
+    """Correlate parsed frames and rank what is found, without a report of it."""
     joined = correlate(frames)
     if part is not None:
         joined = correlate(frames, *jobs.find(joined, part))
-    ranked, built = conclude(joined, world_size, select, ignore, sources)
+    return Judged(frames, joined, judging.ranked(joined, world_size, select, ignore))
+
+
+def _explained(
+    judged: Judged,
+    select: frozenset[str],
+    ignore: frozenset[str],
+    sources: Sequence[Source],
+) -> tuple[Frames, Ranked, Report]:
+    """Return what `explain` does, of findings that are ranked already."""
+    joined = judged.frames
+    ranked, built = _reported(joined, judged.ranked, sources)
     others = []
     for job_, attempt in (
         joined["others"].tail(MOST_OTHERS).select("job", "attempt").iter_rows()
     ):
-        report = conclude(correlate(frames, job_, attempt), None, select, ignore)[1]
+        own = correlate(judged.parsed, job_, attempt)
+        report = _reported(own, judging.ranked(own, None, select, ignore))[1]
         others.append(other(report, job_, attempt))
     if _may_only_be_slow(ranked):
         joined = slow_ranks.with_lateness(joined)
@@ -245,35 +248,15 @@ def _may_only_be_slow(ranked: Ranked) -> bool:
     return told is None or told.slug == "slow-rank" or not (told.ranks or told.hosts)
 
 
-def conclude(
-    joined: Frames,
-    world_size: int | None = None,
-    select: frozenset[str] = frozenset(),
-    ignore: frozenset[str] = frozenset(),
-    sources: Sequence[Source] = (),
+def conclude(joined: Frames) -> tuple[Ranked, Report]:
+    """Return the findings of correlated frames, and the report of them alone."""
+    return _reported(joined, judging.ranked(joined))
+
+
+def _reported(
+    joined: Frames, ranked: Ranked, sources: Sequence[Source] = ()
 ) -> tuple[Ranked, Report]:
-    """Return the findings and the report for correlated frames, new or exported."""
-    told = job.facts(joined, world_size)
-    said = list(retold.capped(joined, statements(joined, select, ignore)))
-    if why := interleaved_jobs.told(joined):
-        said = [ranking.unnamed(statement, why) for statement in said]
-    # if nothing of the job was read, a failure cannot be ruled out
-    signs = job.signs_of_failure(joined) or int(job.is_unseen(joined))
-    signs += _unrefuted(joined).height
-    signs += process_motion.standing(joined) + blocked_processes.nameless(joined)
-    signs += job.is_unread(joined) + ras_status.unsettled(joined)
-    if not weigh.is_moving(joined):
-        signs += bool(seen_places.nameless(joined)) or seen_places.idle(joined)
-        signs += joined["calls"].height + len(uncollected.uncollected(joined))
-    if job.ended_well(joined):
-        signs = 0
-    ranked = ranking.rank(said, diagnosers.CLASSES, signs, told)
-    suspected = suspects.suspects(joined)
-    if not suspected and _names_nobody(ranked.verdict):
-        suspected = first_exits.suspects(joined)
-    if not suspected and ranked.verdict is None and ranked.outcome == "inconclusive":
-        suspected = fallen_behind.suspects(joined) or suspects.awaited(joined)
-    ranked = dataclasses.replace(ranked, suspects=suspected)
+    """Complete ranked findings with calls, quotes and actions; return their report."""
     ranked = onset.with_call(joined, ranked)
     ranked, told_of = quotes.quoted(joined, ranked, onset.of(joined, ranked))
     may_gain = ranked.outcome != "failure" and _may_only_be_slow(ranked)
