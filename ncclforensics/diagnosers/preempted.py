@@ -66,6 +66,7 @@ LINES = (
     SUBMITIT,
     "launchers.kubernetes.preempted",
     "launchers.ray.preempted",
+    "launchers.ray.actor_preempted",
     "cloud.spot.aws",
     "cloud.spot.itn",
     "cloud.spot.google",

@@ -40,6 +40,7 @@ OF_GPU = r"(?:CUDA|HIP)(?: driver)? error|out of memory"
 OF_LIBRARY = r"\b(?:[Hh]ccl|HCCL|XCCL|oneCCL|ccl::|MPI_|MPIDI_)"
 FRAME = "python.frame.collective"
 ABOVE = 12  # lines between the frame of the call and what was raised
+CODE = r"^\s{4}"  # how a traceback indents the code below a frame
 PIECE = 40  # leading characters by which a text is recognized
 # a C++ throw location whose end, or whose words behind it, are missing
 OPEN = r"^\w+: \[/[^\]]*\]?\s*$"
@@ -138,18 +139,28 @@ def uncaught(frames: Frames) -> pl.DataFrame:
 
 
 def _of_victims(frames: Frames) -> pl.DataFrame:
-    """Return `source line victim` of the tracebacks that tell of a lost peer."""
+    """Return `source line victim` of the tracebacks that tell of a lost peer.
+
+    Their last line tells it, or a line of code above it, where the last one is cut.
+    """
 
     # all records of an export may stand on one line, so that the words count as well
     def words(text: str) -> pl.Expr:
         return pl.col(text).str.strip_chars().str.head(PIECE).alias("words")
 
     told = frames["events"].filter(pl.col("role") == "victim")
-    told = told.select("source", words("text"), at="line")
+    is_code = pl.col("text").str.contains(CODE).alias("is_code")
+    told = told.select("source", words("text"), is_code, at="line")
     ends = frames.quoted(TRACEBACKS[0])
     ends = ends.select("source", "line", words("said"), at="said_line")
-    both = ends.join(told, on=["source", "at", "words"])
-    return both.select("source", "line", pl.lit(True).alias("victim")).unique()
+    both = ends.join(told, on=["source", "at", "words"]).select("source", "line")
+    spans = with_nulls(frames.message(TRACEBACKS[0]), {"span": pl.Int64()})
+    inside = spans.select("source", "line", end=pl.col("line") + pl.col("span"))
+    inside = inside.join(told.filter("is_code"), on="source").filter(
+        (pl.col("at") > pl.col("line")) & (pl.col("at") < pl.col("end"))
+    )
+    found = pl.concat([both, inside.select("source", "line")])
+    return found.select("source", "line", pl.lit(True).alias("victim")).unique()
 
 
 def _about_peers() -> pl.Expr:

@@ -61,6 +61,7 @@ def of(case: Case, side: Side) -> Place:
     stack = side.call["stack"]
     if side.edit is not None:
         stack = case.program.calls["stack"][side.edit.row] or stack
+    barrier |= _holds(case, stack, code_places.is_barrier())
     mine = way(case.frames, stack)
     if not mine:
         return Place(barrier=barrier)
@@ -73,12 +74,16 @@ def of(case: Case, side: Side) -> Place:
     inside = bool(ways) and not outside and _is_inside(mine, ways)
     met = list(ways_of(case.frames, _met(case, side)).values())
     named = _named_apart(mine, ways, met)
-    return Place(named, outside, inside, _in_step(case, stack), barrier)
+    in_step = _holds(case, stack, code_places.in_backward())
+    return Place(named, outside, inside, in_step, barrier)
 
 
-def _in_step(case: Case, stack: int | None) -> bool:
+def _holds(case: Case, stack: int | None, which: pl.Expr) -> bool:
+    """Whether a frame of a stack is of some kind."""
+    if stack is None:
+        return False
     mine = case.frames["stacks"].filter(pl.col("stack") == stack)
-    return bool(mine.select(code_places.in_backward().any()).item())
+    return bool(mine.select(which.any()).item())
 
 
 def _met(case: Case, side: Side) -> list[int | None]:

@@ -23,9 +23,10 @@ def is_hearsay(case: Case, story: Story) -> bool:
     if call is None:
         return False
     group = str(call["group"])
-    # of a call with one rank in it, the other members are not known either
+    # of a call with one rank in it, the other members are not known either; where ranks
+    # differ in it, both are
     alone = group.endswith(UNLISTED) and call["waiting"] == list(story.ranks)
-    alone = alone and not call["absent"]
+    alone = alone and not call["absent"] and call["call"] not in case.signatures
     if alone or group.startswith(groupless_timeouts.PREFIX):
         return True
     dumps = call_summary.dumps(case.frames)["rank"].drop_nulls()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -10,7 +10,7 @@ import polars as pl
 from ncclforensics.evidence import common, detail_fingerprints
 from ncclforensics.model.findings import Collective, Finding
 from ncclforensics.theory import wording
-from ncclforensics.theory.weigh import case_of
+from ncclforensics.theory.weigh import OPEN_TIE, case_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,7 +54,10 @@ def shown(frames: Frames, told: Told, words: Words) -> Finding:
     sides = [(side.what, side.ranks) for side in found]
     usual, _ = max(sides, key=lambda side: len(side[1]))
     mine = next((what for what, some in sides if {*some} <= {*ranks}), None)
-    tie = told.story.what == "tie"
+    is_open = told.story.what == OPEN_TIE
+    tie = told.story.what == "tie" or is_open
+    if is_open:
+        told = replace(told, story=replace(told.story, ranks=()))
     headline = (
         words.both(sides[0], sides[1])
         if tie or mine is None
@@ -65,7 +68,7 @@ def shown(frames: Frames, told: Told, words: Words) -> Finding:
         told,
         headline[:MOST],
         _explained(words, common.collective(frames, call), sides)
-        + (NO_SMALLER if tie else ""),
+        + (UNHEARD if is_open else NO_SMALLER if tie else ""),
         words.remedy,
         tuple(cite for side in found[:2] for cite in side.cites),
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ncclforensics.correlate.traces import code_places
+from ncclforensics.correlate.traces.progress import ROOTED
 from ncclforensics.theory import edits, weights
 from ncclforensics.theory.program import Deviation
 from ncclforensics.theory.stack_ways import way
@@ -239,15 +240,33 @@ def is_at_one_place(case: Case, ranks: tuple[int, ...], call: Call) -> bool:
 
     They took no other branch of the program: it is the same call.
     """
-    told = case.signatures.get(call["call"], ())
-    own = {s.stack for s in told if {*s.ranks} == {*ranks}} - {None}
-    others = {s.stack for s in told if {*s.ranks} != {*ranks}} - {None}
+    own, others = _stacks(case, ranks, call)
     if own & others:
         return True
     # the functions of torch differ from operation to operation
     ways = [way(case.frames, stack) for stack in own]
     theirs = (way(case.frames, stack) for stack in others)
     return any(one in ways for one in theirs if one)
+
+
+def is_elsewhere(case: Case, ranks: tuple[int, ...], call: Call) -> bool:
+    """Whether ranks that differ in a call make it where no other does in the code.
+
+    A root and the others may make one call at different lines.
+    """
+    own, others = _stacks(case, ranks, call)
+    known = bool(own and others) and call["op"] not in ROOTED
+    return known and not is_at_one_place(case, ranks, call)
+
+
+def _stacks(
+    case: Case, ranks: tuple[int, ...], call: Call
+) -> tuple[set[int], set[int]]:
+    """Return the known stacks of ranks that differ in a call, and of its others."""
+    told = case.signatures.get(call["call"], ())
+    own = {s.stack for s in told if {*s.ranks} == {*ranks}}
+    others = {s.stack for s in told if {*s.ranks} != {*ranks}}
+    return {n for n in own if n is not None}, {n for n in others if n is not None}
 
 
 def alone(case: Case, end: End) -> Iterator[Side]:

@@ -191,6 +191,8 @@ def _told(case: Case, end: End) -> Told:
     if (tie := _tied(whole, [best, *rest])) is not None:
         best, rest = tie
         least = min(least, best.cost)
+        if best.slug in TIES and (end.unseen or end.kind == "unseen"):
+            best = replace(best, what=OPEN_TIE)
     other = [s for s in rest if _contradicts(s, best, is_tie=tie is not None)]
     margin = min((s.cost - least for s in other), default=weights.CAP)
     # if two accusations are equally good, neither is made
@@ -272,7 +274,9 @@ def _tied(
     return joined, [s for s in rest if not {*s.ranks} <= {*ranks}]
 
 
-SIDES = ("all", "all alike", "tie")  # all sides together: none is the odd one
+# both sides are shown, and an unseen rank may be on either
+OPEN_TIE = "open tie"
+SIDES = ("all", "all alike", "tie", OPEN_TIE)  # all sides together: none is the odd one
 # these leave open who it was, or whether others are missing
 OPEN = ("lost", "seen", "together", *SIDES)
 TIES = ("collective-mismatch", "shape-mismatch")
@@ -376,9 +380,9 @@ def _confidence(case: Case, end: End, story: Story, margin: float) -> Confidence
 
 def _may_be_others(case: Case, end: End, story: Story) -> bool:
     """Whether the evidence leaves open whom a story has to blame."""
-    # an unseen rank may be on either side
+    # an unseen rank may be on either side: that members differ is known all the same
     if story.what in SIDES and (end.unseen or end.kind == "unseen"):
-        return True
+        return story.what != OPEN_TIE
     # where nothing tells how many ranks there are, others may be missing as well
     unheard = story.what == "lost" and story.slug in GONE
     listed = case.frames["groups"]["members"].count() > 0

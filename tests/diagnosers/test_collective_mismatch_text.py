@@ -236,3 +236,28 @@ def test_the_sizes_that_accelerate_lists_tell_whose_differ(analyzed, odd, ranks)
     assert (found and (found.slug, found.ranks)) == (
         ranks and ("shape-mismatch", ranks)
     )
+
+
+@pytest.mark.parametrize(
+    ("seq", "slug"), [(61344, "collective-mismatch"), (61300, None)]
+)
+def test_a_line_without_a_group_is_of_the_default_one_if_their_call_is_the_same(
+    analyzed, seq, slug
+):
+    """A third rank is known and was not heard, so neither side is named."""
+    late = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum={}, OpType={}"
+    rest = ", NumelIn=4096, NumelOut=4096, Timeout(ms)=600000) ran for 600031 "
+    rest += "milliseconds before timing out.\n"
+    head = "[rank{0}]:[E811 03:15:22.410338127 ProcessGroupNCCL.cpp:607] [{1}Rank {0}] "
+    lines = [
+        head.format(6, "") + late.format(61344, "BROADCAST") + rest,
+        head.format(6, "PG 0 (default_pg) ")
+        + "Exception (either an error or timeout) detected by watchdog at work: 61344, "
+        "last enqueued NCCL work: 61344, last completed NCCL work: 61343.\n",
+        head.format(2, "") + late.format(seq, "ALLREDUCE") + rest,
+    ]
+    ranked = analyzed({"job.log": "".join(lines)}).ranked
+    found = [f for _, f in ranked.findings if f.slug == "collective-mismatch"]
+    assert [f.slug for f in found] == ([slug] if slug else [])
+    assert all(f.ranks == () and f.confidence == "possible" for f in found)
+    assert ranked.outcome == "inconclusive"

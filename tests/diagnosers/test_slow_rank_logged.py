@@ -103,6 +103,17 @@ def test_a_job_that_failed_has_its_own_verdict(analyzed):
     assert not found(analyzed({"job.log": text}), "slow-rank")
 
 
+def test_the_number_of_a_step_is_no_time(analyzed):
+    line = "rank={} step={} compute_ms={} comm_wait_ms={}\n"
+    text = "".join(
+        line.format(rank, 2000 + step, 690.5 if rank == 2 else 420.5, 290.5)
+        for step in range(40)
+        for rank in range(4)
+    )
+    (slow,) = found(analyzed({"job.log": text}), "slow-rank")
+    assert slow.ranks == (2,)
+
+
 def test_megatrons_list_ends_at_a_line_of_another_form():
     text = "times across ranks (ms):\n  forward-compute:\n     rank  0: 812.20\n"
     rows = rank_times.parse(f"{text}     rank 10: 9.5\nelse\n     rank 11: 9.5\n")

@@ -96,3 +96,23 @@ def test_alone_nothing_shows_that_it_was_not_caught(analyzed):
 
 def test_of_two_that_are_torn_neither_is_known_to_be_the_cause(analyzed):
     assert crashed(analyzed({"job.log": "ValueError: no labels\n" + TORN})) == []
+
+
+RAISED = """Traceback (most recent call last):
+  File "/usr/lib/python3/site-packages/horovod/run/task_fn.py", line 31, in _task_fn
+    task.wait_for_initial_registration(settings.timeout)
+  File "/usr/lib/python3/site-packages/horovod/run/task_service.py", line 110, in wait
+{}
+Exc
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "ranks"),
+    [
+        ("    timeout.check_time_out_for('tasks to start')", []),
+        ("    self.run()", [()]),
+    ],
+)
+def test_a_known_line_of_code_tells_what_a_cut_traceback_raised(analyzed, code, ranks):
+    assert crashed(analyzed({"job.log": RAISED.format(code)})) == ranks

@@ -62,6 +62,27 @@ def test_other_sizes_are_too():
     assert named([WAITS] * 4, sizes=sizes) == [("shape-mismatch", (2,))]
 
 
+def test_other_sizes_at_a_place_where_nobody_else_is_are_another_call():
+    told = named(all_but(f"{HISTORY}|M", WAITS))
+    assert told == [("rank-conditional-collective", (2,))]
+
+
+@pytest.mark.parametrize(
+    ("function", "slug"),
+    [("barrier", "uneven-inputs"), ("all_reduce", "rank-conditional-collective")],
+)
+def test_a_barrier_is_known_by_its_frame_where_it_is_recorded_as_an_all_reduce(
+    function, slug
+):
+    shown = frames(all_but(f"{HISTORY}|M", WAITS))
+    torch = "/opt/venv/lib/python3.11/site-packages/torch/distributed"
+    call = {"function": function, "file": f"{torch}/distributed_c10d.py", "depth": 0}
+    inside = [{"stack": ord("M"), "source": "dump_2", "line": 1, **call}]
+    stacks = tables.rows("stacks", inside)
+    (end,) = weighed(Frames({**shown.tables, "stacks": stacks})).ends
+    assert (end.story.slug, end.story.ranks) == (slug, (2,))
+
+
 @pytest.mark.parametrize("before", ["", f"{HISTORY}abcdp"])
 def test_of_two_against_two_both_sides_are_told(before):
     programs = [f"{before}|W", f"{before}|W", f"{before}|Q", f"{before}|Q"]

@@ -19,8 +19,11 @@ from ncclforensics.model.plans import collected
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-# what people write over a name
-_OVER = r"[x*#_.-]{3,}$|(?:my)?host(?:name)?$|\W*redacted\W*$"
+# what people write over a name, and programs that know none
+_OVER = (
+    r"[x*#_.-]{3,}$|(?:my)?host(?:name)?$|\W*redacted\W*$"
+    r"|(?:host(?:name)?[-_]?)?unknown(?:[-_]?host)?$"
+)
 # names that every machine has for itself
 _ITSELF = r"localhost[46]?(?:\.|$)|127\.|::1$|0\.0\.0\.0$|::$"
 NOWHERE = rf"(?i)^(?:{_ITSELF}|{_OVER})"

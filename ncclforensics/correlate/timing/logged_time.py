@@ -42,6 +42,7 @@ WHOLE = (
 )
 # what a step has besides; `bwd_inner` and such are in others
 OTHER = r"^(?:time_)?(?:bwd|backward|backward_compute|step|optimizer)(?:_microstep)?$"
+COUNTER = r"(?i)^(?:global_?)?(?:step|iter|iteration|it)$"
 KEPT = ("rank", "source", "line", "step", "raw", "name", "seconds")
 
 
@@ -177,6 +178,7 @@ def _in_lines(frames: Frames) -> pl.DataFrame:
         .with_columns(
             raw=pair.field("1"), seconds=pair.field("2"), after=pair.field("3")
         )
+        .filter(~_counts_steps())
         .with_columns(
             _named(pl.col("raw").str.replace(r"_m?s$| ?\((?:m?s|t)\)$", "_time")).alias(
                 "name"
@@ -186,6 +188,12 @@ def _in_lines(frames: Frames) -> pl.DataFrame:
         )
         .select(KEPT)
     )
+
+
+def _counts_steps() -> pl.Expr:
+    """Whether a pair is the number of the step: DeepSpeed's `step: 50.1` is a time."""
+    number = pl.col("seconds").cast(pl.Int64, strict=False) == pl.col("step")
+    return (pl.col("raw").str.contains(COUNTER) & number).fill_null(False)
 
 
 def _in_blocks(frames: Frames) -> pl.DataFrame:

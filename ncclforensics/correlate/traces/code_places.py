@@ -109,6 +109,11 @@ def is_python() -> pl.Expr:
     return pl.col("file").str.contains(PYTHON).fill_null(False)
 
 
+def is_barrier() -> pl.Expr:
+    """Whether a frame is torch's barrier, which torch 2.2 records as an all_reduce."""
+    return pl.col("file").str.contains(CALLS) & (pl.col("function") == "barrier")
+
+
 def in_call() -> pl.Expr:
     """Whether a frame is a function of torch.distributed that programs call.
 

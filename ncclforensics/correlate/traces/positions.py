@@ -127,11 +127,27 @@ def _from_lines(told: pl.DataFrame) -> pl.DataFrame:
         told.columns
     )
     is_default = (pl.col("pg_desc") == DEFAULT) | (pl.col("pg_id") == "0")
-    default = is_default.fill_null(False) & pl.col("pg").is_null()
+    is_default = is_default.fill_null(False)
+    default = is_default & pl.col("pg").is_null() | _is_in_default(filled, is_default)
     return filled.with_columns(
         pl.when(default).then(pl.lit("0")).otherwise("pg").alias("pg"),
         pl.when(default).then(pl.lit(DEFAULT)).otherwise("pg_desc").alias("pg_desc"),
     )
+
+
+def _is_in_default(told: pl.DataFrame, is_default: pl.Expr) -> pl.Expr:
+    """Whether a row without a group gave up the same call as rows of the default group.
+
+    Its rank in the group is then that in the job, and no other line of it is of that
+    group.
+    """
+    theirs = told.filter(is_default)
+    mine, given_up = theirs["rank"].unique(), theirs["timed_out"].drop_nulls().unique()
+    same = (pl.col("group_rank") == pl.col("rank")) & pl.col("timed_out").is_in(
+        given_up.implode()
+    )
+    own = pl.col("rank").is_in(mine.implode())
+    return (_is_nameless() & same & ~own).fill_null(False)
 
 
 @once_if_empty(decided_by=1)

@@ -59,9 +59,9 @@ def _story(
         costs=(
             *sides.blame(case, end, "mismatch", ranks),
             *_claimed(case, side.aspect, ranks),
-            ("known elsewhere", _extra(case, end, ranks)),
+            ("known elsewhere", _other_call(case, end, call, side, ranks)),
             ("said over", float({*ranks} <= case.over)),
-            ("barrier", float("barrier" in side.what.lower())),
+            ("barrier", float(_is_barrier(case, end, side, ranks))),
             ("named place", 2.0 * _is_named(case, end, ranks)),
             ("came before", float(_is_wanted(case, end, call["call"], ranks))),
         ),
@@ -80,13 +80,28 @@ def _side(case: Case, end: End, ranks: tuple[int, ...]) -> sides.Side | None:
     return next((s for s in sides.odd(case, end) if s.ranks == ranks), None)
 
 
-def _extra(case: Case, end: End, ranks: tuple[int, ...]) -> float:
-    """Return, from 0 to 1, how clearly a call is extra and does not replace another."""
+def _other_call(
+    case: Case, end: End, call: Call, signed: Signed, ranks: tuple[int, ...]
+) -> float:
+    """Return, from 0 to 1, how clearly ranks are in another call of the program.
+
+    Their call is extra and does not replace another; or, where only its sizes differ,
+    nobody else makes it at that place in the code.
+    """
+    if signed.aspect == "shape" and sides.is_elsewhere(case, ranks, call):
+        return 1.0
     side = _side(case, end, ranks)
     if side is None or side.bits is None or side.kind not in EXTRA:
         return 0.0
     span = max(weights.EXPECTED - weights.NOISE, 1.0)
     return min(max((side.bits - weights.NOISE) / span, 0.0), 1.0)
+
+
+def _is_barrier(case: Case, end: End, signed: Signed, ranks: tuple[int, ...]) -> bool:
+    if "barrier" in signed.what.lower():
+        return True
+    side = None if signed.aspect == "op" else _side(case, end, ranks)
+    return side is not None and call_sites.of(case, side).barrier
 
 
 def _is_named(case: Case, end: End, ranks: tuple[int, ...]) -> bool:

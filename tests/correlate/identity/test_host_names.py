@@ -124,7 +124,9 @@ def test_a_file_that_holds_the_name_of_a_known_host_is_of_that_host(analyzed):
     assert (found.slug, found.ranks) == ("node-lost", (8, 9, 10, 11))
 
 
-@pytest.mark.parametrize("name", ["XXXXXX", "xxxxx", "hostname", "REDACTED"])
+@pytest.mark.parametrize(
+    "name", ["XXXXXX", "xxxxx", "hostname", "REDACTED", "host_unknown", "unknown"]
+)
 def test_what_somebody_wrote_over_a_name_is_no_host(analyzed, name):
     event = "transport/net_ib.cc:88 NCCL WARN NET/IB : mlx5_0:1 Got async event : port error"
     found = analyzed({"a.log": f"{name}:5121:5470 [3] {event}\n"})
