@@ -41,6 +41,8 @@ MEDIAN = 1.9  # standard error of a median, in median deviations
 ERRORS = 4.0  # standard errors in the most that clocks are apart
 DRIFT = 2e-4  # seconds a second; no clock gains more, but uneven ranks seem to
 POLL = 0.1  # seconds between two looks of NCCL's watchdog
+EVEN = POLL / 12**0.5  # standard deviation of looks that fall anywhere between calls
+BATCHES = 12  # of the history, to estimate the error of a mean from
 SOME = 0.02  # share of the calls
 ROUNDS = 60  # of the fit; each halves the error of hosts that meet through others
 
@@ -120,24 +122,19 @@ def _on_one_clock(made: pl.DataFrame) -> pl.DataFrame:
     """Add `made` and `ended`, the times without what each clock is off and drifts."""
     together = made.filter(pl.col("meets").is_not_null() & ~pl.col("op").is_in(ROOTED))
     tells_end = together["done"].is_not_null().mean() or 0.0
-    time, off = "raw", offsets(together, "raw")
+    off, seen = offsets(together, "raw"), False
     if float(str(tells_end)) > KNOWN:
-        seen = offsets(together, "done")
-        both = off.join(seen, on="clock", suffix="_seen")
-        apart = (both["off"] - both["off_seen"]).abs().max()
-        # a watchdog looks now and then: closer than that, the calls tell more
-        if float(str(apart or 0.0)) > POLL:
-            time, off = "done", seen
+        off, seen = _as_seen(together, off)
     told = _corrected(made, off)
     # nobody leaves a call before the last has come: else clocks are not off like that;
     # a watchdog sees the end of a call when it looks, which is not at once
     alike = _corrected(made, off.with_columns(off=0.0 * pl.col("off"), drift=0.0))
     if _is_earlier(_left_early(told), _left_early(alike)):
         return alike
-    if time == "done":
+    if seen:
         return told
     for late in pace.ahead_for_real(told):
-        apart = pace.apart(offsets(together, time, [late]), late, told)
+        apart = pace.apart(offsets(together, "raw", [late]), late, told)
         if apart is None:
             continue
         # the clocks agree: who is further off comes late, or waits for one that does
@@ -153,6 +150,43 @@ def _on_one_clock(made: pl.DataFrame) -> pl.DataFrame:
         if not _is_earlier(_left_early(again), _left_early(told)):
             return again
     return told
+
+
+def _as_seen(together: pl.DataFrame, off: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
+    """Return offsets that agree with when watchdogs saw calls end, and if any changed.
+
+    All members leave a call at one moment. Ranks that are late at every call look like
+    a clock that is behind; who sees the calls end early by that clock was only late. A
+    watchdog sees an end up to POLL later. Where its looks fall anywhere between two
+    calls, that evens out over the history; of looks that keep step with the calls it
+    does not, and these spread less.
+    """
+    ended = pl.col("done") - (pl.col("off") + pl.col("drift") * pl.col("raw"))
+    told = together.join(off, on="clock").drop_nulls("done").with_columns(ended=ended)
+    batch = pl.col("meets").rank("dense").cast(pl.Int64) - 1
+    told = told.with_columns(
+        late=pl.col("ended") - pl.col("ended").median().over("meets"),
+        batch=(batch * BATCHES // batch.max().clip(1)).over("rank"),
+    ).with_columns(spread=pl.col("late").std().over("rank"))
+    shifts = (
+        told.group_by("clock", "batch")
+        .agg(shift=pl.col("late").mean(), spread=pl.col("spread").mean())
+        .group_by("clock")
+        .agg(
+            shift=pl.col("shift").mean(),
+            error=pl.col("shift").std() / pl.len().sqrt()
+            + (EVEN - pl.col("spread").mean()).clip(0.0),
+        )
+    )
+    both = off.join(shifts, on="clock", how="left", maintain_order="left")
+    is_off = (pl.col("shift").abs() > ERRORS * pl.col("error")).fill_null(False)
+    changed = both.select(
+        "clock",
+        pl.col("off") + pl.when(is_off).then("shift").otherwise(0.0),
+        "drift",
+        unsure=pl.when(is_off).then("error").otherwise("unsure"),
+    )
+    return changed, bool(both.select(is_off.any()).item())
 
 
 def _corrected(made: pl.DataFrame, off: pl.DataFrame) -> pl.DataFrame:
