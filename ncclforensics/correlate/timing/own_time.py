@@ -238,13 +238,53 @@ def _blocking(calls: pl.DataFrame) -> pl.DataFrame:
         .group_by("kind")
         .agg(pl.col("late").max(), pl.col("many").sum())
     )
-    slight = (pl.col("late") < SLIGHT * pl.col("pause")) & (pl.col("many") >= LEAST)
+    pause = pl.col("pause")
+    slight = (pl.col("late") < SLIGHT * pause) & (pl.col("many") >= LEAST)
+    blocks = (pl.col("blocks") | slight) & (pl.col("waited") > AHEAD)
+    ends_step = pause == pause.filter(blocks).max()
+    # others would not have been at the next call before the last has come anyway
+    tells_nothing = pl.col("stays") & (pl.col("late") < CARRIED * pause)
     return (
         _carried(known)
         .join(waited, on="kind")
         .join(usual, on="kind")
-        .select("kind", (pl.col("blocks") | slight) & (pl.col("waited") > AHEAD))
+        .join(_staying(calls), on="kind")
+        .select("kind", blocks & (slight | ends_step | ~tells_nothing))
     )
+
+
+def _staying(calls: pl.DataFrame) -> pl.DataFrame:
+    """Return `kind stays`: whether in its group one delay lasts through all calls.
+
+    NCCL's calls hold no host, but for one whose result it reads, as at the end of a
+    step: who is late once is as late at all calls behind, however little it worked
+    between two. Where each call holds the hosts, a slow rank is the later the longer it
+    worked since the last one. It is the latest rank of each group that tells.
+    """
+    worked = (pl.col("made") - pl.col("made").shift(1)).over("rank")
+    levels = (
+        calls.with_columns(worked=worked)
+        .drop_nulls(["late", "worked", "group"])
+        .group_by("group", "rank", "kind")
+        .agg(
+            pl.col("late", "worked").median(),
+            pl.len().alias("many"),
+            pl.col("backend").eq("nccl").all().alias("nccl"),
+        )
+    )
+    late, worked = pl.col("late"), pl.col("worked")
+    weight = pl.col("many") * worked.clip(0.0)
+    mean = ((late * weight).sum() / weight.sum()).alias("mean")
+    latest = levels.group_by("group", "rank").agg(mean).sort("group", "mean", "rank")
+    mine = levels.join(
+        latest.unique("group", keep="last"), on=["group", "rank"], how="semi"
+    )
+    level = (late * weight).sum() / weight.sum()
+    rate = (late * worked * weight).sum() / (worked**2 * weight).sum()
+    same, more = (((late - x) ** 2 * weight).sum() for x in (level, rate * worked))
+    stays = (same < more).fill_null(False) & pl.col("nccl").all() & (pl.len() > 1)
+    told = mine.group_by("group").agg(stays.alias("stays"))
+    return levels.select("group", "kind").unique().join(told, on="group").drop("group")
 
 
 def _carried(known: pl.DataFrame) -> pl.DataFrame:
