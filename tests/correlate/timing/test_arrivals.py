@@ -45,3 +45,53 @@ def test_nobody_who_comes_with_its_peers_is_late(clock_off, seen_late):
     told = arrivals._on_one_clock(with_turns(calls(clock_off, seen_late)))
     apart = told.group_by("meets").agg(pl.col("made").max() - pl.col("made").min())
     assert apart["made"].max() < LAG / 10
+
+
+def looked_at(late, poll=0.1, steps=150, step=0.4673, keeps_step=False):
+    """Three ranks with clocks of their own, of which one is `late` at every call.
+
+    A watchdog each sees calls end at its next look. `keeps_step`: the looks of each
+    fall at one moment of the steps.
+    """
+    rows = []
+    for rank in range(3):
+        off, looks = (0.0, 0.2, -0.05)[rank], 0.03 * rank
+        for n in range(steps):
+            begins = n * step
+            ends = begins + late + 0.01
+            seen = ends + (looks - ends) % poll
+            if keeps_step:
+                seen = ends + 0.03 * rank
+            rows.append(
+                {
+                    "rank": rank,
+                    "clock": rank,
+                    "group": "0",
+                    "kind": 0,
+                    "same": 0,
+                    "op": "all_reduce",
+                    "place": n,
+                    "meets": n,
+                    "raw": begins + late * (rank == 1) + 1e-4 * (n * 7 % 5) + off,
+                    "done": seen + off,
+                }
+            )
+    return pl.DataFrame(rows, schema_overrides={"clock": pl.UInt32})
+
+
+def lateness(told):
+    """Return the median seconds that rank 1 comes after the others."""
+    made = told.pivot(on="rank", index="meets", values="made")
+    return (made["1"] - (made["0"] + made["2"]) / 2).median()
+
+
+@pytest.mark.parametrize("late", [0.06, 0.0])
+def test_who_sees_calls_end_early_by_its_clock_is_late_and_its_clock_is_right(late):
+    told = arrivals._on_one_clock(with_turns(looked_at(late)))
+    assert lateness(told) == pytest.approx(late, abs=0.012)
+
+
+def test_watchdogs_that_keep_step_with_the_calls_tell_nothing():
+    """The look-alike: what they see is late by as much in each step."""
+    told = arrivals._on_one_clock(with_turns(looked_at(0.0, keeps_step=True)))
+    assert abs(lateness(told)) < 0.001
