@@ -34,7 +34,8 @@ TIMEOUTS = (
     *("c10d.watchdog.terminated.timeout", "c10d.blocking_wait.timeout"),
     *(monitored_barriers.FAILED, monitored_barriers.REACHED, nccl_ids.MISSING),
 )
-REQUESTED = "c10d.dump.requested"  # a timeout as well, if of "this local rank"
+ENDED_BY_MONITOR = "c10d.heartbeat.terminate"
+REQUESTED = "c10d.dump.requested"  # a timeout too, if of "this local rank"
 HUNG = "kernel.hung_task"
 # waiting ranks that are needed per silent rank
 MANY = 2
@@ -304,8 +305,8 @@ def _broke(frames: Frames) -> frozenset[int]:
 def _aborted(frames: Frames, own: pl.DataFrame) -> pl.DataFrame:
     """Return LINE of the ranks that aborted as all those did that timed out.
 
-    Their watchdogs ended them too, and their last lines are lost. If an agent was
-    faster with one of those, how a rank ended tells nothing of its wait.
+    Their watchdogs ended them too, and their last lines are lost, unless they tell that
+    a monitor did. If an agent was faster with one, how ranks ended tells nothing.
     """
     if own.is_empty():
         return own.select(LINE)
@@ -314,6 +315,8 @@ def _aborted(frames: Frames, own: pl.DataFrame) -> pl.DataFrame:
     theirs = ends.filter(timed_out)["code"] == -signal.SIGABRT
     late = pl.col("t") >= pl.lit(own["until"].min())
     lost = ends.filter(~timed_out & late & (pl.col("code") == -signal.SIGABRT))
+    told = ranks_of(_current(frames, frames.message(ENDED_BY_MONITOR)))
+    lost = lost.filter(~pl.col("rank").is_in(list(told)))
     if not (theirs.len() and theirs.all()):
         lost = lost.clear()
     unknown = pl.lit(None, TIME).alias("t")
@@ -326,8 +329,7 @@ def _heard(frames: Frames, lines: pl.DataFrame, own: pl.DataFrame) -> frozenset[
     emptied = logs.filter(_is_emptied(frames))
     files = ranks_of(_current(frames, logs))
     beside = frozenset(uncollected.beside_others(frames, own))
-    # a program that prints its rank in a file where other ranks time out writes to that
-    # file
+    # a program that prints its rank where other ranks time out writes to that file
     said = world.said(frames)
     said = said.filter(pl.col("source").is_in(own["source"].implode()))
     beside |= {*said["told"]}
