@@ -114,6 +114,28 @@ def test_the_number_of_a_step_is_no_time(analyzed):
     assert slow.ranks == (2,)
 
 
+def test_a_stage_that_waits_within_a_whole_phase_is_not_at_work_there(analyzed):
+    """Rank 2 computes longer; all of the first stage wait within its phase."""
+    step = (
+        " [2026-05-27 10:13:{:02d}.289788] iteration {:8d}/  500000 | consumed samples: "
+        "      512 | elapsed time per iteration (ms): 633.9 | lm loss: 2.0E+00 |\n"
+        "times across ranks (ms):\n"
+    )
+    parts = {
+        "forward-backward": [590.0, 590.0, 590.0, 590.0, 455.0, 455.0, 455.0, 455.0],
+        "forward-compute": [140.0, 140.0, 172.0, 140.0, 140.0, 140.0, 140.0, 140.0],
+        "backward-compute": [270.0, 270.0, 330.0, 270.0, 270.0, 270.0, 270.0, 270.0],
+    }
+    text = ""
+    for n in range(20):
+        text += step.format(n, 100 + n)
+        for name, times in parts.items():
+            text += f"  {name}:\n"
+            text += "".join(f"     rank {r:2d}: {t}\n" for r, t in enumerate(times))
+    (slow,) = found(analyzed({"job.log": text}), "slow-rank")
+    assert slow.ranks == (2,)
+
+
 def test_megatrons_list_ends_at_a_line_of_another_form():
     text = "times across ranks (ms):\n  forward-compute:\n     rank  0: 812.20\n"
     rows = rank_times.parse(f"{text}     rank 10: 9.5\nelse\n     rank 11: 9.5\n")

@@ -35,13 +35,15 @@ DATA = (
 COMPUTE = (
     r"^(?:time_)?(?:fwd|forward|compute|fwd_bwd|forward_backward)"
     r"(?:_(?:microstep|compute|time))?$"
+    r"|^backward_compute$"  # Megatron's, which reduces gradients apart from it
 )
+PHASE = r"^(?:time_)?(?:fwd_bwd|forward_backward)"
 WHOLE = (
     r"^(?:time|total)$|^(?:train_)?(?:step|iter|iteration|batch|total|elapsed)_?time$"
     r"|^time_(?:metrics_)?(?:total|step|iter|iteration|end_to_end)(?:_time)?$"
 )
 # what a step has besides; `bwd_inner` and such are in others
-OTHER = r"^(?:time_)?(?:bwd|backward|backward_compute|step|optimizer)(?:_microstep)?$"
+OTHER = r"^(?:time_)?(?:bwd|backward|step|optimizer)(?:_microstep)?$"
 COUNTER = r"(?i)^(?:global_?)?(?:step|iter|iteration|it)$"
 KEPT = ("rank", "source", "line", "step", "raw", "name", "seconds")
 
@@ -57,7 +59,11 @@ def logged_time(frames: Frames) -> OwnTime | None:
     told = _parts(frames)
     if told is None:
         return None
-    own = told.filter(pl.col("name").str.contains(f"{DATA}|{COMPUTE}"))
+    name = pl.col("name")
+    # around the parts of a pipeline's step, if these are told, and the waits between
+    phase, part = name.str.contains(PHASE), name.str.contains(COMPUTE)
+    around = phase & (part & ~phase).any().over("rank", "line")
+    own = told.filter(name.str.contains(f"{DATA}|{COMPUTE}") & ~around)
     known = own.filter(pl.len().over("rank", "name") >= LEAST)
     ranks = known["rank"].n_unique()
     step = ("step", "again")
