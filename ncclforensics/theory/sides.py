@@ -11,10 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ncclforensics.correlate.traces import code_places
-from ncclforensics.correlate.traces.progress import ROOTED
-from ncclforensics.theory import edits, weights
+from ncclforensics.theory import call_sites, edits, weights
 from ncclforensics.theory.program import Deviation
-from ncclforensics.theory.stack_ways import way
 from ncclforensics.theory.story import culprits
 
 if TYPE_CHECKING:
@@ -235,45 +233,11 @@ def is_apart(case: Case, side: Side) -> bool:
     return any({*s.ranks} == {*side.ranks} for s in told)
 
 
-def is_at_one_place(case: Case, ranks: tuple[int, ...], call: Call) -> bool:
-    """Whether ranks that differ in a call make it where some others do in the code.
-
-    They took no other branch of the program: it is the same call.
-    """
-    own, others = _stacks(case, ranks, call)
-    if own & others:
-        return True
-    # the functions of torch differ from operation to operation
-    ways = [way(case.frames, stack) for stack in own]
-    theirs = (way(case.frames, stack) for stack in others)
-    return any(one in ways for one in theirs if one)
-
-
-def is_elsewhere(case: Case, ranks: tuple[int, ...], call: Call) -> bool:
-    """Whether ranks that differ in a call make it where no other does in the code.
-
-    A root and the others may make one call at different lines.
-    """
-    own, others = _stacks(case, ranks, call)
-    known = bool(own and others) and call["op"] not in ROOTED
-    return known and not is_at_one_place(case, ranks, call)
-
-
-def _stacks(
-    case: Case, ranks: tuple[int, ...], call: Call
-) -> tuple[set[int], set[int]]:
-    """Return the known stacks of ranks that differ in a call, and of its others."""
-    told = case.signatures.get(call["call"], ())
-    own = {s.stack for s in told if {*s.ranks} == {*ranks}}
-    others = {s.stack for s in told if {*s.ranks} != {*ranks}}
-    return {n for n in own if n is not None}, {n for n in others if n is not None}
-
-
 def alone(case: Case, end: End) -> Iterator[Side]:
     """Yield the sides of an end that are in a call that the others are not in."""
     for side in odd(case, end):
         apart = end.kind not in JOINED or is_apart(case, side)
-        same = is_at_one_place(case, side.ranks, side.call)
+        same = call_sites.is_at_one_place(case, side.ranks, side.call)
         if apart and not same and not side.owes:
             yield side
 

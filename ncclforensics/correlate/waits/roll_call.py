@@ -315,10 +315,8 @@ def _aborted(frames: Frames, own: pl.DataFrame) -> pl.DataFrame:
     theirs = ends.filter(timed_out)["code"] == -signal.SIGABRT
     late = pl.col("t") >= pl.lit(own["until"].min())
     lost = ends.filter(~timed_out & late & (pl.col("code") == -signal.SIGABRT))
-    told = ranks_of(_current(frames, frames.message(ENDED_BY_MONITOR)))
-    lost = lost.filter(~pl.col("rank").is_in(list(told)))
-    if not (theirs.len() and theirs.all()):
-        lost = lost.clear()
+    told = list(ranks_of(_current(frames, frames.message(ENDED_BY_MONITOR))))
+    lost = lost.filter(~pl.col("rank").is_in(told) & (theirs.all() and any(theirs)))
     unknown = pl.lit(None, TIME).alias("t")
     return lost.select("rank", unknown, *CITE, message=pl.lit("exits")).select(LINE)
 
