@@ -163,30 +163,47 @@ def _as_seen(together: pl.DataFrame, off: pl.DataFrame) -> tuple[pl.DataFrame, b
     """
     ended = pl.col("done") - (pl.col("off") + pl.col("drift") * pl.col("raw"))
     told = together.join(off, on="clock").drop_nulls("done").with_columns(ended=ended)
-    batch = pl.col("meets").rank("dense").cast(pl.Int64) - 1
+    nth = pl.col("ended").median().over("meets").rank("dense").cast(pl.Int64) - 1
     told = told.with_columns(
         late=pl.col("ended") - pl.col("ended").median().over("meets"),
-        batch=(batch * BATCHES // batch.max().clip(1)).over("rank"),
-    ).with_columns(spread=pl.col("late").std().over("rank"))
-    shifts = (
-        told.group_by("clock", "batch")
-        .agg(shift=pl.col("late").mean(), spread=pl.col("spread").mean())
-        .group_by("clock")
-        .agg(
-            shift=pl.col("shift").mean(),
-            error=pl.col("shift").std() / pl.len().sqrt()
-            + (EVEN - pl.col("spread").mean()).clip(0.0),
-        )
-    )
+        batch=nth * BATCHES // (nth.max() + 1),
+    ).with_columns(spread=pl.col("late").std().over("rank", "group"))
+    spread = told.group_by("clock").agg(pl.col("spread").mean())
+    known = int(str(off["clock"].max())) + 1
+    shifts = _joined_in_batches(told, known).join(spread, on="clock", how="left")
     both = off.join(shifts, on="clock", how="left", maintain_order="left")
-    is_off = (pl.col("shift").abs() > ERRORS * pl.col("error")).fill_null(False)
+    error = pl.col("error") + (EVEN - pl.col("spread")).clip(0.0)
+    is_off = (pl.col("shift").abs() > ERRORS * error).fill_null(False)
     changed = both.select(
         "clock",
         pl.col("off") + pl.when(is_off).then("shift").otherwise(0.0),
         "drift",
-        unsure=pl.when(is_off).then("error").otherwise("unsure"),
+        unsure=pl.when(is_off).then(error).otherwise("unsure"),
     )
     return changed, bool(both.select(is_off.any()).item())
+
+
+def _joined_in_batches(told: pl.DataFrame, known: int) -> pl.DataFrame:
+    """Return `clock shift error`: the mean `late` of each of so many clocks.
+
+    It is found in each batch of the history; the error is that of their mean.
+    """
+    lines = (
+        told.group_by("batch", "group", "clock")
+        .agg(pl.col("late").mean(), pl.len().cast(pl.Float64).alias("weight"))
+        .sort("batch", "group", "clock")
+        .with_columns(name=pl.col("group").rank("dense").over("batch") - 1)
+    )
+    every = pl.int_range(known, dtype=pl.UInt32, eager=True).alias("clock")
+    parts = []
+    for some in lines.partition_by("batch", maintain_order=True):
+        names = some["name"].cast(pl.Int64).to_numpy()
+        late, weight, clocks = (some[c].to_numpy() for c in ("late", "weight", "clock"))
+        shift = pl.Series("shift", _joined(late, weight, clocks, names, known))
+        here = pl.col("clock").is_in(some["clock"].implode())
+        parts.append(pl.DataFrame([every, shift]).filter(here))
+    mean, error = pl.col("shift").mean(), pl.col("shift").std() / pl.len().sqrt()
+    return pl.concat(parts).group_by("clock").agg(mean, error.alias("error"))
 
 
 def _corrected(made: pl.DataFrame, off: pl.DataFrame) -> pl.DataFrame:
