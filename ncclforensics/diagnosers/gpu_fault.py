@@ -122,6 +122,7 @@ HARMLESS = {
     69: "mostly a fault of the program",
 }
 LOST = ("kernel.gpu_lost", "nvidia.smi.gpu_lost", "nvidia.nvml.gpu_lost")
+FATAL = 1  # grade of an SXid, where 0 is one that is not fatal
 OFF_BUS = "ff"  # what registers read as of which no device answers
 DRIVERS = ("nvidia", "amdgpu")
 TESTS = (
@@ -280,7 +281,8 @@ def _faults(frames: Frames, xids: pl.DataFrame) -> pl.DataFrame:
     fatal = frames.message("kernel.sxid")
     if "severity" in fatal.columns:
         # an NVSwitch belongs to all GPUs of its node
-        fatal = fatal.filter(pl.col("severity") == "Fatal").drop("pci")
+        is_fatal = (pl.col("severity") == "Fatal") | (pl.col("grade") == FATAL)
+        fatal = fatal.filter(is_fatal).drop("pci")
     parts = [
         xids.filter(pl.col("xid").is_in(list(BROKEN | LINK))),
         _in_columns(lost).with_columns(pl.lit(79, pl.Int64).alias("xid")),

@@ -41,6 +41,7 @@ OF_LIBRARY = r"\b(?:[Hh]ccl|HCCL|XCCL|oneCCL|ccl::|MPI_|MPIDI_)"
 FRAME = "python.frame.collective"
 ABOVE = 12  # lines between the frame of the call and what was raised
 CODE = r"^\s{4}"  # how a traceback indents the code below a frame
+GATHERED = r"CheckpointException ranks:dict_keys\(\[([\d, ]*)\]\)"
 PIECE = 40  # leading characters by which a text is recognized
 # a C++ throw location whose end, or whose words behind it, are missing
 OPEN = r"^\w+: \[/[^\]]*\]?\s*$"
@@ -103,6 +104,7 @@ def uncaught(frames: Frames) -> pl.DataFrame:
     )
     file = pl.col("file").str.extract(r"([^/]+)$")
     lines = lines.with_columns(said.alias("said"))
+    lines = lines.with_columns(_whose().alias("rank"))
     lines = _torn(frames, lines.with_columns(_in_call().alias("in_call")))
     victims = _of_victims(frames)
     lines = lines.join(
@@ -161,6 +163,16 @@ def _of_victims(frames: Frames) -> pl.DataFrame:
     )
     found = pl.concat([both, inside.select("source", "line")])
     return found.select("source", "line", pl.lit(True).alias("victim")).unique()
+
+
+def _whose() -> pl.Expr:
+    """The rank that an exception is of; null if it says that several raised theirs.
+
+    torch's distributed checkpoint gathers what each rank raised, and raises it on all.
+    """
+    listed = pl.col("said").str.extract(GATHERED)
+    one = listed.str.extract(r"^(\d+)$").cast(pl.Int64)
+    return pl.when(listed.is_null()).then("rank").otherwise(one)
 
 
 def _about_peers() -> pl.Expr:

@@ -196,7 +196,8 @@ def _of_jax(frames: Frames) -> Finding | None:
 def _notified(frames: Frames) -> Finding | None:
     """Return the ranks for which others waited in HCCL, and that wait for nobody.
 
-    It names the next rank in the ring or tree, which may wait as well.
+    It names the next rank in the ring or tree, which may wait as well: where nothing of
+    it is here, it is only possible that it does not.
     """
     lines = frames.message("hccl.notify_timeout")
     if "missing" not in lines.columns:
@@ -205,7 +206,9 @@ def _notified(frames: Frames) -> Finding | None:
     named = lines.filter(~pl.col("missing").is_in(waiting.implode()))
     ranks = common.numbers(named["missing"])
     why = "others waited for it in a collective of HCCL until their timeout"
-    return _finding(frames, named, ranks, Collective(), why, "likely")
+    seen = {*ranks} <= {*frames.writers()["rank"]}
+    sure: Confidence = "likely" if seen else "possible"
+    return _finding(frames, named, ranks, Collective(), why, sure)
 
 
 def _seen(frames: Frames) -> Finding | None:

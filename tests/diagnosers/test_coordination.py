@@ -53,7 +53,11 @@ def test_a_process_without_heartbeats_is_gone(analyzed):
 
 def test_of_those_that_hccl_waits_for_the_one_that_does_not_wait_is_named(analyzed):
     text = NOTIFY.format(1, 2) + NOTIFY.format(2, 5)
-    assert verdict(analyzed({"job.log": text}))[:2] == ("missing-rank", (5,))
+    found = analyzed({"job.log": text})
+    assert verdict(found)[:2] == ("missing-rank", (5,))
+    assert found.ranked.verdict.confidence == "possible"  # it may wait as well
+    at_work = analyzed({"job.log": text, "rank5.log": "[rank5]: step 7 loss 2.5\n"})
+    assert at_work.ranked.verdict.confidence == "likely"
     circle = NOTIFY.format(1, 2) + NOTIFY.format(2, 1)
     assert analyzed({"job.log": circle}).ranked.outcome == "inconclusive"
 

@@ -116,3 +116,11 @@ Exc
 )
 def test_a_known_line_of_code_tells_what_a_cut_traceback_raised(analyzed, code, ranks):
     assert crashed(analyzed({"job.log": RAISED.format(code)})) == ranks
+
+
+@pytest.mark.parametrize(("listed", "ranks"), [("0, 1, 2", [()]), ("2", [(2,)])])
+def test_a_checkpoint_says_which_ranks_raised(analyzed, listed, ranks):
+    """Each rank raises what all of them gathered."""
+    told = f"CheckpointException ranks:dict_keys([{listed}])"
+    last = f"[rank0]: torch.distributed.checkpoint.api.CheckpointException: {told}\n"
+    assert crashed(analyzed({"job.log": HEAD + last})) == ranks
