@@ -163,11 +163,17 @@ def test_link_errors_beside_a_lost_gpu_are_its_echoes(analyzed):
     assert verdict(analysis) == ("gpu-fault", (1,), ("gpu0001",))
 
 
-@pytest.mark.parametrize(("severity", "fires"), [("Fatal", True), ("Non-fatal", False)])
+@pytest.mark.parametrize(
+    ("severity", "fires"),
+    [
+        ("Fatal, Link 30 Fault", True),
+        ("Non-fatal, Link 30 Fault", False),
+        ("Severity 1 Engine instance 30 Sub-engine instance 00", True),
+        ("Severity 0 Engine instance 30 Sub-engine instance 00", False),
+    ],
+)
 def test_only_a_fatal_error_of_the_switch_counts(analyzed, severity, fires):
-    line = (
-        f"nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 20034, {severity}, Link 30 Fault"
-    )
+    line = f"nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 20034, {severity}"
     analysis = analyzed({"job.log": JOB + timeout(0), "dmesg.log": kernel(line)})
     assert [f.hosts for _, f in found(analysis, "gpu-fault")] == [("gpu0001",)] * fires
     assert not any(f.ranks for _, f in found(analysis, "gpu-fault"))
