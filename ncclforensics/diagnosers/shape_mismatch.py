@@ -22,7 +22,9 @@ What to do
 Looks like
     Sizes of all_to_all, gather and scatter differ in healthy jobs, and so do those of
     an all_gather into a list of uneven tensors, which torch records as broadcasts.
-    Different operations at one SeqNum are `collective-mismatch`.
+    Different operations at one SeqNum are `collective-mismatch`. A rank that passes
+    another size at a place in the code where nobody else is has left the others'
+    program: it is in another call, as in the barrier behind a loop (`uneven-inputs`).
 
 References
     torch ProcessGroupWrapper.cpp; NCCL user guide, collective operations.

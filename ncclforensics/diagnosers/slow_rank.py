@@ -15,8 +15,10 @@ How we know
     counts that ends their row. With `TORCH_NCCL_ENABLE_TIMING=1` the GPU's times tell
     it, else the times of the calls, in calls that ranks wait in: these show a slow CPU,
     but on NCCL no slow GPU. Clocks of hosts are compared through the calls in which
-    they meet, and a clock that is off blames nobody. If all ranks of a host are slow,
-    its host is named. Without dumps, the lines of NCCL's Inspector tell the same.
+    they meet, and a clock that is off blames nobody; one that seems to be behind is
+    right if its watchdogs see the calls end earlier by as much: then its ranks are
+    late. If all ranks of a host are slow, its host is named. Without dumps, the lines
+    of NCCL's Inspector tell the same.
 
     Or the ranks log it: what each takes to load its batch is its own (DeepSpeed,
     MMEngine, Detectron2, torchvision, Megatron's `--timing-log-option all`, loops of
