@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from ncclforensics.correlate.traces import code_places
-from ncclforensics.correlate.traces.progress import ROOTED
 from ncclforensics.theory.stack_ways import Way, way, ways_of
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
-    from ncclforensics.theory.case import Call, Case
+    from ncclforensics.theory.case import Case
     from ncclforensics.theory.sides import Side
 
 # functions in which a few ranks make calls of their own
@@ -161,40 +160,6 @@ def _named_apart(
     """Return what `_named` tells, "" if it is the same of members met in that call."""
     told = _named(mine, ways)
     return "" if any(_named(other, [mine]) == told for other in met) else told
-
-
-def is_at_one_place(case: Case, ranks: tuple[int, ...], call: Call) -> bool:
-    """Whether ranks that differ in a call make it where some others do in the code.
-
-    They took no other branch of the program: it is the same call.
-    """
-    own, others = _stacks(case, ranks, call)
-    if own & others:
-        return True
-    # the functions of torch differ from operation to operation
-    ways = [way(case.frames, stack) for stack in own]
-    theirs = (way(case.frames, stack) for stack in others)
-    return any(one in ways for one in theirs if one)
-
-
-def is_elsewhere(case: Case, ranks: tuple[int, ...], call: Call) -> bool:
-    """Whether ranks that differ in a call make it where no other does in the code.
-
-    A root and the others may make one call at different lines.
-    """
-    own, others = _stacks(case, ranks, call)
-    known = bool(own and others) and call["op"] not in ROOTED
-    return known and not is_at_one_place(case, ranks, call)
-
-
-def _stacks(
-    case: Case, ranks: tuple[int, ...], call: Call
-) -> tuple[set[int], set[int]]:
-    """Return the known stacks of ranks that differ in a call, and of its others."""
-    told = case.signatures.get(call["call"], ())
-    own = {s.stack for s in told if {*s.ranks} == {*ranks}}
-    others = {s.stack for s in told if {*s.ranks} != {*ranks}}
-    return {n for n in own if n is not None}, {n for n in others if n is not None}
 
 
 def parting(frames: Frames, mine: int | None, theirs: int | None) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ncclforensics.correlate.traces import code_places
-from ncclforensics.theory import call_sites, edits, weights
+from ncclforensics.theory import edits, stack_ways, weights
 from ncclforensics.theory.program import Deviation
 from ncclforensics.theory.story import culprits
 
@@ -237,7 +237,7 @@ def alone(case: Case, end: End) -> Iterator[Side]:
     """Yield the sides of an end that are in a call that the others are not in."""
     for side in odd(case, end):
         apart = end.kind not in JOINED or is_apart(case, side)
-        same = call_sites.is_at_one_place(case, side.ranks, side.call)
+        same = stack_ways.is_at_one_place(case, side.ranks, side.call)
         if apart and not same and not side.owes:
             yield side
 

@@ -6,7 +6,7 @@ import pytest
 
 from ncclforensics.analysis import analyze
 from ncclforensics.model.frames import Frames
-from ncclforensics.theory import call_sites
+from ncclforensics.theory import call_sites, stack_ways
 
 LOOP = [[("main", "t.py", 20), ("train", "t.py", line)] for line in (60, 65, 70)]
 
@@ -88,7 +88,7 @@ def test_who_differs_at_the_place_of_the_others_took_no_other_branch(
     odd = SimpleNamespace(ranks=frozenset({5}), stack=mine)
     rest = SimpleNamespace(ranks=frozenset({0, 1}), stack=theirs)
     case = SimpleNamespace(signatures={3: (odd, rest)}, frames=Frames({}))
-    assert call_sites.is_at_one_place(case, (5,), {"call": 3}) is same
+    assert stack_ways.is_at_one_place(case, (5,), {"call": 3}) is same
 
 
 PACKAGES = "/opt/venv/lib/python3.11/site-packages"

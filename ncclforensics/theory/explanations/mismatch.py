@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.theory import call_sites, sides, weights
+from ncclforensics.theory import call_sites, sides, stack_ways, weights
 from ncclforensics.theory.story import Story
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _other_call(
     Their call is extra and does not replace another; or, where only its sizes differ,
     nobody else makes it at that place in the code.
     """
-    if signed.aspect == "shape" and call_sites.is_elsewhere(case, ranks, call):
+    if signed.aspect == "shape" and stack_ways.is_elsewhere(case, ranks, call):
         return 1.0
     side = _side(case, end, ranks)
     if side is None or side.bits is None or side.kind not in EXTRA:
@@ -107,7 +107,7 @@ def _is_barrier(case: Case, end: End, signed: Signed, ranks: tuple[int, ...]) ->
 def _is_named(case: Case, end: End, ranks: tuple[int, ...]) -> bool:
     """Whether the ranks are in a function that few ranks, or all at the end, reach."""
     side = _side(case, end, ranks)
-    if side is None or call_sites.is_at_one_place(case, ranks, side.call):
+    if side is None or stack_ways.is_at_one_place(case, ranks, side.call):
         return False
     return call_sites.of(case, side).named != ""
 
