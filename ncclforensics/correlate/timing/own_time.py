@@ -248,7 +248,8 @@ def _blocking(calls: pl.DataFrame) -> pl.DataFrame:
         _carried(known)
         .join(waited, on="kind")
         .join(usual, on="kind")
-        .join(_staying(calls), on="kind")
+        .join(_staying(calls), on="kind", how="left")
+        .with_columns(pl.col("stays").fill_null(False))
         .select("kind", blocks & (slight | ends_step | ~tells_nothing))
     )
 
@@ -284,7 +285,7 @@ def _staying(calls: pl.DataFrame) -> pl.DataFrame:
     same, more = (((late - x) ** 2 * weight).sum() for x in (level, rate * worked))
     stays = (same < more).fill_null(False) & pl.col("nccl").all() & (pl.len() > 1)
     told = mine.group_by("group").agg(stays.alias("stays"))
-    return levels.select("group", "kind").unique().join(told, on="group").drop("group")
+    return levels.join(told, on="group").group_by("kind").agg(pl.col("stays").any())
 
 
 def _carried(known: pl.DataFrame) -> pl.DataFrame:
