@@ -255,7 +255,7 @@ def _blocking(calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _staying(calls: pl.DataFrame) -> pl.DataFrame:
-    """Return `kind stays`: whether in its group one delay lasts through all calls.
+    """Return `kind stays`: whether one delay lasts through all calls of its groups.
 
     NCCL's calls hold no host, but for one whose result it reads, as at the end of a
     step: who is late once is as late at all calls behind, however little it worked
@@ -285,7 +285,7 @@ def _staying(calls: pl.DataFrame) -> pl.DataFrame:
     same, more = (((late - x) ** 2 * weight).sum() for x in (level, rate * worked))
     stays = (same < more).fill_null(False) & pl.col("nccl").all() & (pl.len() > 1)
     told = mine.group_by("group").agg(stays.alias("stays"))
-    return levels.join(told, on="group").group_by("kind").agg(pl.col("stays").any())
+    return levels.join(told, on="group").group_by("kind").agg(pl.col("stays").all())
 
 
 def _carried(known: pl.DataFrame) -> pl.DataFrame:
