@@ -123,7 +123,7 @@ def _on_one_clock(made: pl.DataFrame) -> pl.DataFrame:
     together = made.filter(pl.col("meets").is_not_null() & ~pl.col("op").is_in(ROOTED))
     tells_end = together["done"].is_not_null().mean() or 0.0
     off, seen = offsets(together, "raw"), False
-    if float(str(tells_end)) > KNOWN:
+    if off.height and float(str(tells_end)) > KNOWN:
         off, seen = _as_seen(together, off)
     told = _corrected(made, off)
     # nobody leaves a call before the last has come: else clocks are not off like that;

@@ -95,3 +95,9 @@ def test_watchdogs_that_keep_step_with_the_calls_tell_nothing():
     """The look-alike: what they see is late by as much in each step."""
     told = arrivals._on_one_clock(with_turns(looked_at(0.0, keeps_step=True)))
     assert abs(lateness(told)) < 0.001
+
+
+def test_ranks_of_one_clock_need_none_to_agree():
+    made = looked_at(0.06).with_columns(clock=pl.lit(0, pl.UInt32))
+    told = arrivals._on_one_clock(with_turns(made))
+    assert told["made"].equals(told["raw"])
