@@ -104,8 +104,8 @@ def uncaught(frames: Frames) -> pl.DataFrame:
     )
     file = pl.col("file").str.extract(r"([^/]+)$")
     lines = lines.with_columns(said.alias("said"))
-    lines = lines.with_columns(_whose().alias("rank"))
-    lines = _torn(frames, lines.with_columns(_in_call().alias("in_call")))
+    lines = lines.with_columns(_whose().alias("rank"), _in_call().alias("in_call"))
+    lines = _torn(frames, lines)
     victims = _of_victims(frames)
     lines = lines.join(
         victims, on=["source", "line"], how="left", maintain_order="left"

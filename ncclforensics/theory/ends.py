@@ -45,6 +45,11 @@ class End:
     blocked: frozenset[int] = field(default=frozenset())
     unseen: tuple[int, ...] = ()
 
+    @property
+    def lacks(self) -> bool:
+        """Whether nothing shows what some rank did that is waited for."""
+        return bool(self.unseen) or self.kind == "unseen"
+
 
 def ends_of(case: Case) -> tuple[End, ...]:
     """Return the ends of a case, those that block most ranks first."""

@@ -191,7 +191,7 @@ def _told(case: Case, end: End) -> Told:
     if (tie := _tied(whole, [best, *rest])) is not None:
         best, rest = tie
         least = min(least, best.cost)
-        if best.slug in TIES and (end.unseen or end.kind == "unseen"):
+        if best.slug in UNEQUAL and end.lacks:
             best = replace(best, what=OPEN_TIE)
     other = [s for s in rest if _contradicts(s, best, is_tie=tie is not None)]
     margin = min((s.cost - least for s in other), default=weights.CAP)
@@ -226,8 +226,8 @@ def _weakest_first(stories: list[Story]) -> list[Story]:
     best = stories[0]
     same = [s for s in stories if s.ranks == best.ranks and s.slug != best.slug]
     even = [s for s in same if s.cost - best.cost < weights.TIE]
-    plain = next((s for s in same if s.slug in TIES), None)
-    if not even or plain is None or best.slug in TIES:
+    plain = next((s for s in same if s.slug in UNEQUAL), None)
+    if not even or plain is None or best.slug in UNEQUAL:
         return stories
     return [plain, *(s for s in stories if s is not plain)]
 
@@ -266,7 +266,7 @@ def _tied(
         near = any(s.cost - best.cost < weights.LIKELY for s in equal)
         better = is_first or whole.cost < stories[0].cost
         return (whole, rest) if near and better else None
-    same = [s for s in equal if s.slug == best.slug and s.slug in TIES]
+    same = [s for s in equal if s.slug == best.slug and s.slug in UNEQUAL]
     if not same or not is_first:
         return None
     ranks = tuple(sorted({*best.ranks, *(r for s in same for r in s.ranks)}))
@@ -279,7 +279,7 @@ OPEN_TIE = "open tie"
 SIDES = ("all", "all alike", "tie", OPEN_TIE)  # all sides together: none is the odd one
 # these leave open who it was, or whether others are missing
 OPEN = ("lost", "seen", "together", *SIDES)
-TIES = ("collective-mismatch", "shape-mismatch")
+UNEQUAL = ("collective-mismatch", "shape-mismatch")  # some rank differs from others
 # costs that depend on the ranks blamed, and not on the class
 WHO = (
     *("culprit", "kin", "surprise", "no surprise", "no history", "unexplained wait"),
@@ -381,7 +381,7 @@ def _confidence(case: Case, end: End, story: Story, margin: float) -> Confidence
 def _may_be_others(case: Case, end: End, story: Story) -> bool:
     """Whether the evidence leaves open whom a story has to blame."""
     # an unseen rank may be on either side: that members differ is known all the same
-    if story.what in SIDES and (end.unseen or end.kind == "unseen"):
+    if story.what in SIDES and end.lacks:
         return story.what != OPEN_TIE
     # where nothing tells how many ranks there are, others may be missing as well
     unheard = story.what == "lost" and story.slug in GONE

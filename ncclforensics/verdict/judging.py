@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from ncclforensics.model.findings import Finding, Ranked
     from ncclforensics.model.frames import Frames
 
-UNEQUAL = ("collective-mismatch", "shape-mismatch")  # some rank differs from others
-
 
 def ranked(
     joined: Frames,
@@ -79,4 +77,4 @@ def _names_nobody(verdict: Finding | None) -> bool:
     """Whether somebody is to blame, or something stopped, and nobody is named."""
     if verdict is None:
         return True
-    return verdict.slug in UNEQUAL and not (verdict.ranks or verdict.hosts)
+    return verdict.slug in weigh.UNEQUAL and not (verdict.ranks or verdict.hosts)

@@ -122,7 +122,7 @@ def _on_one_clock(made: pl.DataFrame) -> pl.DataFrame:
     """Add `made` and `ended`, the times without what each clock is off and drifts."""
     together = made.filter(pl.col("meets").is_not_null() & ~pl.col("op").is_in(ROOTED))
     tells_end = together["done"].is_not_null().mean() or 0.0
-    off, seen = offsets(together, "raw"), False
+    off, seen = offsets(together), False
     if off.height and float(str(tells_end)) > KNOWN:
         off, seen = _as_seen(together, off)
     told = _corrected(made, off)
@@ -134,7 +134,7 @@ def _on_one_clock(made: pl.DataFrame) -> pl.DataFrame:
     if seen:
         return told
     for late in pace.ahead_for_real(told):
-        apart = pace.apart(offsets(together, "raw", [late]), late, told)
+        apart = pace.apart(offsets(together, [late]), late, told)
         if apart is None:
             continue
         # the clocks agree: who is further off comes late, or waits for one that does
@@ -161,8 +161,8 @@ def _as_seen(together: pl.DataFrame, off: pl.DataFrame) -> tuple[pl.DataFrame, b
     calls, that evens out over the history; of looks that keep step with the calls it
     does not, and these spread less.
     """
-    ended = pl.col("done") - (pl.col("off") + pl.col("drift") * pl.col("raw"))
-    told = together.join(off, on="clock").drop_nulls("done").with_columns(ended=ended)
+    ended = pl.col("done") - (pl.col("raw") - pl.col("made"))
+    told = _corrected(together, off).drop_nulls("done").with_columns(ended=ended)
     nth = pl.col("ended").median().over("meets").rank("dense").cast(pl.Int64) - 1
     told = told.with_columns(
         late=pl.col("ended") - pl.col("ended").median().over("meets"),
@@ -247,35 +247,33 @@ def _is_earlier(left: tuple[float, float], than: tuple[float, float]) -> bool:
     return than[1] <= SOME and left[1] > than[1] + SOME
 
 
-def offsets(
-    together: pl.DataFrame, time: str, without: Sequence[int] = ()
-) -> pl.DataFrame:
+def offsets(together: pl.DataFrame, without: Sequence[int] = ()) -> pl.DataFrame:
     """Return `clock off drift unsure`: seconds that each clock is ahead, and gains.
 
     `unsure` is the standard error in seconds. The clocks `without` are left out.
 
-    `together` are calls with `meets group kind clock` and `time` in seconds. A host's
+    `together` are calls with `meets group kind clock` and `raw` in seconds. A host's
     time in a meeting is that of its earlier half, so that one late rank does not move
     it. The steadiest kind of call of a group tells most: ranks come to it together.
     """
-    middle = pl.col(time).quantile(0.5, interpolation="lower")
+    middle = pl.col("raw").quantile(0.5, interpolation="lower")
     of = ["group", "kind", "clock"]
     host = collected(
         together.lazy()
-        .filter(pl.col(time).is_not_null() & ~pl.col("clock").is_in(without))
+        .filter(pl.col("raw").is_not_null() & ~pl.col("clock").is_in(without))
         .filter(pl.col("clock").n_unique().over("meets") > 1)
         .group_by("meets", *of)
         .agg(middle)
         .with_columns(
-            late=pl.col(time) - pl.col(time).median().over("meets"),
-            half=pl.col(time) > pl.col(time).median().over("group", "kind"),
+            late=pl.col("raw") - pl.col("raw").median().over("meets"),
+            half=pl.col("raw") > pl.col("raw").median().over("group", "kind"),
         )
     )
     median = pl.col("late").median()
     halves = host.group_by(*of, "half").agg(
         median,
         (pl.col("late") - median).abs().median().alias("spread"),
-        pl.col(time).median().alias("at"),
+        pl.col("raw").median().alias("at"),
         pl.len().alias("n"),
     )
     both = halves.filter("half").join(halves.filter(~pl.col("half")), on=of)

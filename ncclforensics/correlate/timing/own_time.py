@@ -243,13 +243,13 @@ def _blocking(calls: pl.DataFrame) -> pl.DataFrame:
     blocks = (pl.col("blocks") | slight) & (pl.col("waited") > AHEAD)
     ends_step = pause == pause.filter(blocks).max()
     # others would not have been at the next call before the last has come anyway
-    tells_nothing = pl.col("stays") & (pl.col("late") < CARRIED * pause)
+    stays = pl.col("stays").fill_null(False)
+    tells_nothing = stays & (pl.col("late") < CARRIED * pause)
     return (
         _carried(known)
         .join(waited, on="kind")
         .join(usual, on="kind")
         .join(_staying(calls), on="kind", how="left")
-        .with_columns(pl.col("stays").fill_null(False))
         .select("kind", blocks & (slight | ends_step | ~tells_nothing))
     )
 

@@ -34,11 +34,9 @@ TIMEOUTS = (
     *("c10d.watchdog.terminated.timeout", "c10d.blocking_wait.timeout"),
     *(monitored_barriers.FAILED, monitored_barriers.REACHED, nccl_ids.MISSING),
 )
-ENDED_BY_MONITOR = "c10d.heartbeat.terminate"
 REQUESTED = "c10d.dump.requested"  # a timeout too, if of "this local rank"
 HUNG = "kernel.hung_task"
-# waiting ranks that are needed per silent rank
-MANY = 2
+MANY = 2  # waiting ranks that are needed per silent rank
 CLOSED = "c10d.not_destroyed"
 ABORTS = "c10d.heartbeat.terminate"
 # printed about other ranks only, or while the rank is being terminated
@@ -313,10 +311,12 @@ def _aborted(frames: Frames, own: pl.DataFrame) -> pl.DataFrame:
     ends = exit_records.ended(frames).drop_nulls("rank").filter(pl.col("code") != 0)
     timed_out = pl.col("rank").is_in(own["rank"].implode())
     theirs = ends.filter(timed_out)["code"] == -signal.SIGABRT
+    if theirs.is_empty() or not theirs.all():
+        return own.clear().select(LINE)
     late = pl.col("t") >= pl.lit(own["until"].min())
     lost = ends.filter(~timed_out & late & (pl.col("code") == -signal.SIGABRT))
-    told = list(ranks_of(_current(frames, frames.message(ENDED_BY_MONITOR))))
-    lost = lost.filter(~pl.col("rank").is_in(told) & (theirs.all() and any(theirs)))
+    told = ranks_of(_current(frames, frames.message(ABORTS)))
+    lost = lost.filter(~pl.col("rank").is_in(list(told)))
     unknown = pl.lit(None, TIME).alias("t")
     return lost.select("rank", unknown, *CITE, message=pl.lit("exits")).select(LINE)
 
