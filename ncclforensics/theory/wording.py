@@ -12,7 +12,7 @@ from ncclforensics.model.findings import Cite, Finding
 from ncclforensics.model.folding import count, noun
 from ncclforensics.model.words import name_groups
 from ncclforensics.theory import call_sites, standstill
-from ncclforensics.theory.weigh import weighed
+from ncclforensics.theory.weigh import OPEN_TIE, weighed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -219,6 +219,8 @@ def _doubt(frames: Frames, told: Told) -> str:
         return " This is only possible: nothing here proves that the job had stopped."
     if told.confidence != "possible":
         return f" The job is stuck: {stands.why}." if stands.name in PROOFS else ""
+    if told.story.what == OPEN_TIE:
+        return ""
     if told.story.what in ("all", "all alike", "tie"):
         return " Nothing here shows which side is wrong, so all are named."
     rival = next((s for s in told.rivals if {*s.ranks} != {*told.story.ranks}), None)

@@ -261,3 +261,5 @@ def test_a_line_without_a_group_is_of_the_default_one_if_their_call_is_the_same(
     assert [f.slug for f in found] == ([slug] if slug else [])
     assert all(f.ranks == () and f.confidence == "possible" for f in found)
     assert ranked.outcome == "inconclusive"
+    # both sides are shown: no rank that was not heard fits as well
+    assert not any("fits nearly as well" in f.explanation for f in found)
