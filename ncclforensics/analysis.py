@@ -243,8 +243,13 @@ def _explained(
 
 
 def _may_only_be_slow(ranked: Ranked) -> bool:
-    """Whether nobody is named who stopped the job: only then its lateness matters."""
+    """Whether nobody is named who stopped the job: only then its lateness matters.
+
+    Nor does it where the check of it failed.
+    """
     told = ranked.verdict
+    if any(n.is_fault and n.slug == "slow-rank" for n in ranked.not_checked):
+        return False
     return told is None or told.slug == "slow-rank" or not (told.ranks or told.hosts)
 
 

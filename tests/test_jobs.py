@@ -54,6 +54,11 @@ def test_nobody_innocent_is_accused(job):
     assert set(verdict.hosts) <= set(truth["hosts"])
 
 
+def test_no_check_fails(job):
+    _, _, found = job
+    assert not [n.missing for n in found.ranked.not_checked if n.is_fault]
+
+
 def test_every_cite_stands_where_it_says(job):
     folder, _, found = job
     for finding in found.report.findings:

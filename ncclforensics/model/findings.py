@@ -105,11 +105,15 @@ class RuledOut:
 
 @dataclass(frozen=True, slots=True)
 class NotChecked:
-    """A class that this evidence cannot show, and what to collect next time."""
+    """A class that this evidence cannot show, and what to collect next time.
+
+    `is_fault`: the check itself failed.
+    """
 
     slug: str
     missing: str
     next_time: str
+    is_fault: bool = False
 
 
 Statement = Finding | RuledOut | NotChecked

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ncclforensics.diagnosers import CLASSES, FAMILIES
+from ncclforensics.model.errors import reason
 from ncclforensics.model.findings import Finding, NotChecked
 from ncclforensics.verdict import ruled_out
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
     from ncclforensics.model.findings import Statement
     from ncclforensics.model.frames import Frames
+
+FAULT = "a fault of this tool ended the check"
+REPORT = "report it as a bug of ncclforensics"
 
 
 def statements(
@@ -24,18 +28,27 @@ def statements(
 
     `select` and `ignore` are slugs; an empty `select` means all. Then come the answers
     of `ruled_out.asked`, and last the classes that could not be checked for lack of
-    evidence; both in the order of `FAMILIES`.
+    evidence, or for a fault of the check itself, which loses no other class; both in
+    the order of `FAMILIES`.
     """
     told: list[Statement] = []
-    blind: list[Statement] = []
+    blind: list[NotChecked] = []
     wanted = [c for c in CLASSES if (not select or c in select) and c not in ignore]
     for diagnoser in map(CLASSES.__getitem__, wanted):
         lacking = NotChecked(diagnoser.slug, diagnoser.missing, diagnoser.next_time)
         seeing = frames.tells(diagnoser.needs)
-        said = list(diagnoser.diagnose(frames)) if seeing else [lacking]
-        (blind if lacking in said else told).extend(said)
+        try:
+            said = list(diagnoser.diagnose(frames)) if seeing else [lacking]
+        except Exception as error:  # evidence has forms that nobody has tried
+            fault = f"{FAULT} ({type(error).__name__}: {reason(error)})"
+            said = [lacking := NotChecked(diagnoser.slug, fault, REPORT, True)]
+        if lacking in said:
+            blind.append(lacking)
+            said.remove(lacking)
+        told.extend(said)
     # a class's own statement is better than the answer to a general question
     own_words = {s.slug for s in told if not isinstance(s, Finding)}
+    own_words |= {s.slug for s in blind if s.is_fault}
     answers = [s for s in ruled_out.asked(frames, told) if s.slug in wanted]
     answers = [s for s in answers if s.slug not in own_words]
     answered = {s.slug for s in answers}

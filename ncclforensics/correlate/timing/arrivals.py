@@ -162,15 +162,15 @@ def _as_seen(together: pl.DataFrame, off: pl.DataFrame) -> tuple[pl.DataFrame, b
     does not, and these spread less.
     """
     ended = pl.col("done") - (pl.col("raw") - pl.col("made"))
-    told = _corrected(together, off).drop_nulls("done").with_columns(ended=ended)
+    known = together.join(off, on="clock", how="semi", maintain_order="left")
+    told = _corrected(known, off).drop_nulls("done").with_columns(ended=ended)
     nth = pl.col("ended").median().over("meets").rank("dense").cast(pl.Int64) - 1
     told = told.with_columns(
         late=pl.col("ended") - pl.col("ended").median().over("meets"),
         batch=nth * BATCHES // (nth.max() + 1),
     ).with_columns(spread=pl.col("late").std().over("rank", "group"))
     spread = told.group_by("clock").agg(pl.col("spread").mean())
-    known = int(str(off["clock"].max())) + 1
-    shifts = _joined_in_batches(told, known).join(spread, on="clock", how="left")
+    shifts = _joined_in_batches(told, off.height).join(spread, on="clock", how="left")
     both = off.join(shifts, on="clock", how="left", maintain_order="left")
     error = pl.col("error") + (EVEN - pl.col("spread")).clip(0.0)
     is_off = (pl.col("shift").abs() > ERRORS * error).fill_null(False)

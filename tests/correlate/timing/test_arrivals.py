@@ -101,3 +101,16 @@ def test_ranks_of_one_clock_need_none_to_agree():
     made = looked_at(0.06).with_columns(clock=pl.lit(0, pl.UInt32))
     told = arrivals._on_one_clock(with_turns(made))
     assert told["made"].equals(told["raw"])
+
+
+def test_a_clock_that_meets_others_too_seldom_keeps_its_own_time():
+    made = looked_at(0.06)
+    seldom = made.filter(pl.col("rank") == 0).with_columns(
+        rank=pl.lit(3, pl.Int64),
+        clock=pl.lit(3, pl.UInt32),
+        raw=pl.col("raw") + 5.0,
+    )
+    told = arrivals._on_one_clock(with_turns(pl.concat([made, seldom.head(2)])))
+    alone = told.filter(pl.col("rank") == 3)
+    assert alone["made"].equals(alone["raw"])
+    assert lateness(told) == pytest.approx(0.06, abs=0.012)
