@@ -214,11 +214,23 @@ def judge(
     ignore: frozenset[str] = frozenset(),
     part: str | None = None,
 ) -> Judged:
-    """Correlate parsed frames and rank what is found, without a report of it."""
+    """Correlate parsed frames and rank what is found, without a report of it.
+
+    Of several jobs it is the one that is named, else the last of which a line tells
+    that it failed; if nothing failed there, the last one whose calls tell it.
+    """
     joined = correlate(frames)
     if part is not None:
         joined = correlate(frames, *jobs.find(joined, part))
-    return Judged(frames, joined, judging.ranked(joined, world_size, select, ignore))
+    found = judging.ranked(joined, world_size, select, ignore)
+    if part is None and found.outcome == "no-failure":
+        others = joined["others"].filter(pl.col("attempt").is_null())["job"]
+        for name in others.drop_nulls().reverse():
+            own = correlate(frames, name)
+            failed = judging.ranked(own, world_size, select, ignore)
+            if failed.outcome == "failure":
+                return Judged(frames, own, failed)
+    return Judged(frames, joined, found)
 
 
 def _explained(

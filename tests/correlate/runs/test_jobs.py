@@ -65,6 +65,21 @@ def test_dumps_without_a_number_are_of_the_job_that_ran_then(jobs, tmp_path):
     )
 
 
+def test_a_job_whose_dumps_show_a_hang_is_explained_before_one_that_ran_well(
+    jobs, tmp_path
+):
+    """Nothing in any line failed: only the calls tell which of both it was."""
+    for name, slug in (("a", "torch-missing-rank"), ("b", "torch-healthy-pipeline")):
+        shutil.copytree(jobs / slug / "evidence" / "fr", tmp_path / name / "fr")
+    report = analyze([str(tmp_path)]).report
+    assert (report.verdict.slug, report.verdict.culprits.ranks) == (
+        "missing-rank",
+        (2,),
+    )
+    (other,) = report.others
+    assert (other.job, other.outcome) == ("b", "no-failure")
+
+
 def test_one_file_for_each_process_is_one_job(analyzed):
     files = {f"train-{4100 + rank}.out": stream(STEPS[rank]) for rank in range(4)}
     files["train-4101.out"] += stream(*crash(1, "ValueError: mine"))
