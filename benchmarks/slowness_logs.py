@@ -51,9 +51,11 @@ FORMATS = {
     "forward_time={forward:.3f}s step_time={whole:.3f}s",
     "megatron": "",
     "json": "",
+    "csv": "{step},{rank},{data_ms:.2f},{forward_ms:.2f},{rest_ms:.2f},{whole_ms:.2f}",
 }
+HEADS = {"csv": "step,rank,data_ms,forward_ms,backward_ms,step_ms"}
 SHOWS_DATA = set(FORMATS) - {"deepspeed"}
-SHOWS_COMPUTE = {"deepspeed", "pairs", "megatron"}
+SHOWS_COMPUTE = {"deepspeed", "pairs", "megatron", "csv"}
 
 
 @dataclass
@@ -141,7 +143,8 @@ class Job:
         for rank, said in lines.items():
             at = folder / f"gpu{rank // self.per_host:04}" / f"rank_{rank}.log"
             at.parent.mkdir(exist_ok=True)
-            at.write_text("\n".join(said) + "\n")
+            head = [HEADS[self.format]] if self.format in HEADS else []
+            at.write_text("\n".join([*head, *said]) + "\n")
 
 
 def _listed(step: int, row: list[dict[str, float]]) -> str:

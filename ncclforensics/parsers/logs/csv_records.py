@@ -3,13 +3,15 @@
 CloudWatch (`timestamp,message`; Insights `@timestamp,@message,@logStream`), Datadog
 (`Date,Host,Service,Message`), Azure Monitor (`TimeGenerated,PodName,LogMessage`),
 Splunk (`_time,host,_raw`), Grafana (`Time,Line`): a header line that names a column of
-lines and one of times. Rendered from the documentation of each.
+lines and one of times. Rendered from the documentation of each. A table that a training
+loop writes itself, a step per row, is read as lines of `name: value` pairs.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 
 import polars as pl
 
@@ -42,12 +44,17 @@ NAMES = {
     "told_rank": ("rank", "rank_id"),
 }
 MOST_COLUMNS = 64
+STEPS = {"step", "iter", "iteration", "global_step"}
+# what a step took, as such tables name it
+TOOK = re.compile(r"(?:data|batch|forward|fwd|compute)[a-z_]*_(?:ms|s|time)")
+PAIRS = ""  # stands for the column of lines where all columns together are the line
 
 
 def columns(header: str) -> dict[str, str]:
-    """Map `raw` and COLUMNS to the column names of a header line.
+    """Map `raw` and COLUMNS to the column names of a header line; `raw` may be PAIRS.
 
-    Empty if the header is not one of an export: without a column of lines or of times.
+    Empty if the header is not one of an export, without a column of lines or of times,
+    nor that of a table of steps.
     """
     try:
         named = next(csv.reader([header.lstrip("\ufeff")]), [])
@@ -61,7 +68,10 @@ def columns(header: str) -> dict[str, str]:
         for column, names in NAMES.items()
         if (first := next((n for n in names if n in own), None))
     }
-    return found if {"raw", "told_t"} <= found.keys() else {}
+    if {"raw", "told_t"} <= found.keys():
+        return found
+    is_steps = not STEPS.isdisjoint(own) and any(map(TOOK.fullmatch, own))
+    return {**found, "raw": PAIRS} if is_steps else {}
 
 
 def read(data: bytes) -> pl.DataFrame:
@@ -84,10 +94,14 @@ def read(data: bytes) -> pl.DataFrame:
     ).cast(pl.Int64)
     begin = pl.int_range(pl.len(), dtype=pl.Int64) + 2 + breaks.cum_sum() - breaks
     empty = pl.lit(None, pl.String)
+    pairs = [pl.format("{}: {}", pl.lit(c), c) for c in table.columns]
+    whole = pl.concat_str(pairs, separator=" ", ignore_nulls=True)
     return table.select(
         begin.alias("line"),
         *(
-            (pl.col(named[c]) if c in named else empty).alias(c)
+            (whole if named.get(c) == PAIRS else pl.col(named[c])).alias(c)
+            if c in named
+            else empty.alias(c)
             for c in ("raw", *json_records.COLUMNS)
         ),
     ).with_columns(
