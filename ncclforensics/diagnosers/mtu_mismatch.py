@@ -125,7 +125,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             *common.cites(frames.message(ping_sizes.ENDED), 2 if lost.height else 0),
             *common.cites(seen),
         ),
-        explanation=f"{what}. Small messages pass, the first large one gets lost, and "
+        explanation="Small messages pass, the first large one gets lost, and "
         "the ranks wait for it.",
         remedy=(
             f"ping -M do -s 8972 {peer}; ping -M do -s 1472 {peer}    # on {other}",

@@ -128,7 +128,7 @@ def _built_for_another(frames: Frames) -> Iterator[Finding]:
         confidence="certain",
         headline=what,
         evidence=common.cites(lines),
-        explanation=f"{what}: another libnccl.so.2 is found there first.",
+        explanation="Another libnccl.so.2 is found there first.",
         remedy=REMEDY,
         ranks=ranks,
         hosts=hosts,

@@ -203,9 +203,9 @@ def _by_calls(frames: Frames) -> Finding | None:
                 "source", "line", "text"
             ).iter_rows()
         ),
-        explanation=f"{where}{what}. That is the time on the member that came last, so "
-        "no wait is in it: the transfer is slow, by a link, a card, a switch port, or "
-        "the traffic of others.",
+        explanation="That is the time on the member that came last, so no wait is in "
+        "it: the transfer is slow, by a link, a card, a switch port, or the traffic of "
+        "others.",
         remedy=(
             Action(f"ibstat | grep -E 'CA|Rate'{at}", only="infiniband"),
             Action(f"ethtool IFACE | grep Speed{at}", only="no infiniband"),
@@ -231,9 +231,9 @@ def _by_steps(frames: Frames) -> Finding | None:
         confidence="possible",
         headline=what,
         evidence=common.cites(found.lines),
-        explanation=f"{what[0].upper()}{what[1:]}, with batches as large. A link that "
-        "came up slower does this, and so do a GPU that lowers its clocks and a data "
-        "loader that lags; nothing here shows which.",
+        explanation="The batches are as large as before. A link that came up slower "
+        "does this, and so do a GPU that lowers its clocks and a data loader that "
+        "lags; nothing here shows which.",
         remedy=(
             "nvidia-smi -q -d PERFORMANCE | grep -E 'GPU 0|Slowdown'   # on every host",
             Action("ibstat | grep -E 'CA|Rate'   # on every host", only="infiniband"),
@@ -263,7 +263,7 @@ def _finding(
         confidence="likely" if confidence == "likely" else "possible",
         headline=f"{where}{what}",
         evidence=evidence,
-        explanation=f"{where}{what}. Collectives go at the pace of their slowest link.",
+        explanation="Collectives go at the pace of their slowest link.",
         remedy=(
             Action(
                 f"ibstat {card} | grep Rate; mlxlink -d {card}{at}", only="infiniband"
