@@ -18,12 +18,21 @@ def _stop(*_: object) -> NoReturn:
     os._exit(130)
 
 
+def one_thread() -> None:
+    """Let numpy start no threads: nothing multiplies matrices, and they prevent forks.
+
+    For a process of its own, before numpy is imported.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 def run() -> NoReturn:
     """Run the command line and exit.
 
     Ctrl-C ends the process during the import, and is ignored after the answer.
     """
     signal.signal(signal.SIGINT, _stop)
+    one_thread()
     from ncclforensics.cli import main
 
     code = main()

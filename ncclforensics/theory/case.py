@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ncclforensics.model.frames import Frames
-    from ncclforensics.theory.program import Deviation, Program
+    from ncclforensics.theory.deviation import Deviation
+    from ncclforensics.theory.program import Program
 
 Call = dict[str, Any]
 SAMPLE = 32  # ranks besides those of an end whose history is loaded

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 if TYPE_CHECKING:
-    from ncclforensics.theory.program import Deviation, Program
+    from ncclforensics.theory.deviation import Deviation
+    from ncclforensics.theory.program import Program
 
 Kind = Literal["swap", "skip", "extra", "other", "left", "due", "moved", "unknown"]
 FEWEST = 2  # rounds of the past and of now that can be compared

@@ -26,6 +26,7 @@ from ncclforensics.theory import (
     weights,
 )
 from ncclforensics.theory.context_table import LONGEST, MIX, SEEN, Table
+from ncclforensics.theory.deviation import Deviation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -44,30 +45,6 @@ TAIL = 60  # last calls of each rank that are checked for surprise, at least
 AHEAD = 64  # calls to predict
 SAME = 0.8  # of the calls that repeat must repeat with their sizes
 RANKS = 64  # in the model; at 2,000 calls each, 130,000 rows
-
-
-@dataclass(frozen=True, slots=True)
-class Deviation:
-    """Where a rank left the program of its role.
-
-    `bits` is its surprise above the median of its role, `own` all of it. `row` is the
-    row of the call in `Program.calls`. If the rank kept to the program where its peers
-    left it, `peers` is the row of the call with which one of them did, and `row` the
-    rank's last call. `fork` is the row of the call that its peers made from the same
-    point, if that is not what history predicts either: rare branches of the program.
-    """
-
-    rank: int
-    bits: float
-    row: int
-    peers: int | None = None
-    fork: int | None = None
-    own: float = 0.0
-
-    @property
-    def left_out(self) -> bool:
-        """Whether the peers left the program, and this rank did not."""
-        return self.peers is not None
 
 
 @dataclass(frozen=True)

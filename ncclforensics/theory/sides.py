@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ncclforensics.correlate.traces import code_places
 from ncclforensics.theory import edits, stack_ways, weights
-from ncclforensics.theory.program import Deviation
+from ncclforensics.theory.deviation import Deviation
 from ncclforensics.theory.story import culprits
 
 if TYPE_CHECKING:

@@ -201,6 +201,8 @@ def test_a_process_reads_with_one_thread():
 def test_processes_are_forked_where_no_thread_is_lost(evidence, busy):
     script = (
         "import sys\n"
+        "from ncclforensics.__main__ import one_thread\n"
+        "one_thread()\n"
         "import polars\n"
         "from ncclforensics.engine import pool, reading\n"
         "from ncclforensics.analysis import analyze\n"
@@ -216,7 +218,7 @@ def test_processes_are_forked_where_no_thread_is_lost(evidence, busy):
         "print(analyze(sys.argv[2:]).report.outcome)\n"
     )
     command = [sys.executable, "-c", script, str(busy), evidence]
-    env = {k: v for k, v in os.environ.items() if k != "POLARS_MAX_THREADS"}
+    env = {k: v for k, v in os.environ.items() if not k.endswith("_THREADS")}
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env)
     forks = sys.platform == "linux" and not busy
     assert (done.stdout, done.stderr) == (f"{forks} True\nfailure\n", "")
