@@ -54,7 +54,7 @@ SPREADS = True
 
 MESSAGES = (
     *(*cuda_errors.ERRORS, "python.driver_old", "nccl.driver_old"),
-    *("nvidia.nvml_failed", "nvidia.container_failed"),
+    *("nvidia.nvml_failed", "system.container_failed"),
     *("nvidia.smi.no_driver", "nvidia.api_mismatch"),
     *("nvidia.driver_combination", "nvidia.forward_compatibility"),
 )
@@ -63,7 +63,8 @@ SAYS = (
     r"|unsupported display driver / cuda driver combination|Found no NVIDIA driver"
     r"|forward compatibility was attempted on non supported|please update your driver"
     r"|Driver/library version mismatch|nvml error: driver not loaded"
-    r"|NVIDIA-SMI has failed|NVIDIA kernel module has version"
+    r"|NVIDIA-SMI has failed|kernel module has (?:the )?version"
+    r"|load library failed: libnvidia-ml"
     r"|CUDA driver is a stub library|compiled with an unsupported toolchain"
     r"|not supported in the installed CUDA driver"
     r"|Driver version found is \d+\. Minimum requirement"

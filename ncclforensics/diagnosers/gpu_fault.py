@@ -119,6 +119,7 @@ HARMLESS = {
     45: "follows whenever a process is killed",
     63: "a row was remapped successfully",
     154: "says what to do, not what happened",
+    156: "a part of the GPU was retired successfully",
     69: "mostly a fault of the program",
 }
 LOST = ("kernel.gpu_lost", "nvidia.smi.gpu_lost", "nvidia.nvml.gpu_lost")
@@ -127,12 +128,17 @@ OFF_BUS = "ff"  # what registers read as of which no device answers
 DRIVERS = ("nvidia", "amdgpu")
 TESTS = (
     *("nvidia.dcgm.test_failed", "nvidia.dcgm.gpu_failed", "nvidia.dcgm.json"),
-    "nvidia.dcgm.unwell",
+    *("nvidia.dcgm.unwell", "nvidia.dcgm.defect", "nvidia.dcgm.part_failed"),
 )
 OF_AMD = (
     *("system.hsa.hang", "kernel.amdgpu_reset", "kernel.amdgpu_error"),
-    "kernel.amdgpu_ring",
+    *("kernel.amdgpu_ring", "kernel.amdgpu_hang"),
 )
+UNUSABLE = (
+    *("kernel.gpu_bad_state", "nvidia.nvml.reset_required"),
+    "nvidia.device_plugin.unhealthy",
+)
+SILENT = "kernel.gsp_timeout"  # the text of an Xid 119
 RESET = (48, 64, 94, 95, 119, 120, 140, 171, 172)
 ECC = "uncorrectable ECC error"
 APART_NS = 2_000_000_000
@@ -289,7 +295,10 @@ def _faults(frames: Frames, xids: pl.DataFrame) -> pl.DataFrame:
         _in_columns(listed),
         _in_columns(of_bus),
         _in_columns(fatal),
-        _in_columns(frames.message(*OF_AMD, "kernel.gpu_bad_state")),
+        _in_columns(frames.message(*OF_AMD, *UNUSABLE)),
+        _in_columns(frames.message(SILENT)).with_columns(
+            pl.lit(119, pl.Int64).alias("xid")
+        ),
     ]
     return kernel_log.ranks_on(frames, pl.concat(parts)).select(COLUMNS)
 

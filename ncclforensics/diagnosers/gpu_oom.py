@@ -52,7 +52,7 @@ EXPLAINS = (
 )
 SPREADS = True
 
-MESSAGES = ("python.cuda_oom", "python.jax_oom", "python.tf_oom")
+MESSAGES = ("python.cuda_oom", "python.jax_oom", "python.tf_oom", "hccl.npu_oom")
 OUT_OF_MEMORY = r"(?i)out of memory"
 # how much NCCL wanted; the line above gives the reason, if it was kept
 REFUSED = "nccl.alloc_failed"

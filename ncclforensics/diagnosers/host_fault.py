@@ -64,6 +64,7 @@ STOPPED = {
 }
 BROKE = {
     "kernel.machine_check": "machine check of a processor",
+    "kernel.machine_check.amd": "machine check of a processor or its memory",
     "kernel.memory_uncorrected": "uncorrectable memory error",
     "kernel.edac_uncorrected": "uncorrectable memory error",
     "kernel.hardware_fatal": "fatal hardware error",

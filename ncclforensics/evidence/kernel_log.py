@@ -43,7 +43,7 @@ class Span:
 
 def is_alone(frames: Frames) -> bool:
     """Whether a kernel log is all that was given, so that its host is in question."""
-    own = pl.col("message").str.contains(r"^(?:kernel|uncaught)\.")
+    own = pl.col("message").str.contains(r"^(?:kernel|uncaught)\.|^system\.sel$")
     others = frames["events"].filter(~own)
     jobs = ("collectives", "positions", "ranks")
     return others.is_empty() and not any(frames.has(name) for name in jobs)

@@ -322,6 +322,18 @@ def test_the_kernel_alone_tells_a_training_by_its_libraries_and_threads(
     assert found.confidence == sure
 
 
+@pytest.mark.parametrize(
+    ("trap", "fires"), [("general protection fault", True), ("trap int3", False)]
+)
+def test_a_protection_fault_is_told_like_a_segfault(analyzed, trap, fires):
+    line = (
+        f"Mar  1 10:00:00 gpu0001 kernel: traps: pt_main_thread[41011] {trap} "
+        "ip:7f7c sp:7f7d error:0 in libnccl.so.2[7f7c7ac00000+8d000]\n"
+    )
+    analysis = analyzed({"dmesg.log": line})
+    assert verdict(analysis) == (("crashed-rank", ()) if fires else None)
+
+
 def test_one_bare_exit_of_1_or_an_abort_may_be_a_victims_whose_words_are_lost(analyzed):
     for code in (1, -6):
         analysis = analyzed({"job.log": table((2, code, NOTHING))})
@@ -575,6 +587,9 @@ def test_the_only_task_that_srun_did_not_end_failed_by_itself(analyzed):
 AMD = (
     "Memory access fault by GPU node-4 (Agent handle: 0x631351bb5a20) on address "
     "0x7f00. Reason: Unknown.",
+    "Memory access fault by GPU node-2 on address 0x7f00. Reason: Page not present.",
+    ":0:rocdevice.cpp :3020: 9 us: [pid:41 tid:0x7f] Callback: Queue 0x7f Aborting with "
+    "error : HSA_STATUS_ERROR_EXCEPTION: An HSAIL operation failed. Code: 0x1016",
     "gpu0001:41:42 [1] init.cc:9 NCCL WARN HIP failure 'an illegal memory access was "
     "encountered'",
 )

@@ -11,6 +11,7 @@ DISK = [
     "OSError: [Errno 28] No space left on device",
     "cp: error writing '/ckpt/model.pt': No space left on device",
     "tee: train.log: No space left on device",
+    "tar: model.bin: Cannot write: Disk quota exceeded",
     "RuntimeError: [enforce fail at inline_container.cc:672] . unexpected pos 640 vs "
     "534",
 ]

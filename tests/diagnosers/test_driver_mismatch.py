@@ -28,6 +28,9 @@ LINES = [
     "compatibility was attempted on non supported HW\n",
     "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make "
     "sure that the latest NVIDIA driver is installed and running.\n",
+    "NVRM: this kernel module has the version 550.54.15.  Please\n",
+    "nvidia-container-cli: initialization error: load library failed: "
+    "libnvidia-ml.so.1: cannot open shared object file\n",
     "RuntimeError: CUDA error: the provided PTX was compiled with an unsupported "
     "toolchain.\n",
     warn("gpu2", "Cuda failure 34 'CUDA driver is a stub library'"),

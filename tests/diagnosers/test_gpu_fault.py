@@ -289,3 +289,56 @@ def test_a_driver_that_cannot_start_a_gpu_alone_is_no_broken_gpu(analyzed):
     )
     analysis = analyzed({"job.log": JOB + timeout(0), "dmesg.log": log})
     assert not found(analysis, "gpu-fault")
+
+
+def test_a_driver_that_lost_a_gpu_says_so_in_its_own_code(analyzed):
+    for said, fires in SAID.items():
+        log = kernel(said, "gpu0001", "10:04:00")
+        analysis = analyzed({"job.log": JOB + timeout(0), "dmesg.log": log})
+        assert bool(found(analysis, "gpu-fault")) == fires, said
+
+
+SAID = {
+    "NVRM: nvAssertOkFailedNoLog: Assertion failed: GPU lost from the bus "
+    "[NV_ERR_GPU_IS_LOST] (0x0000000F) returned from rmStatus @ a.c:1": True,
+    "NVRM: GPU1 _issueRpcAndWait: rpcSendMessage failed with status 0x0000000f for fn "
+    "76 sequence 3!": True,
+    "NVRM: nvAssertOkFailedNoLog: Assertion failed: Reset required "
+    "[NV_ERR_RESET_REQUIRED] (0x00000062) returned from status @ a.c:1": True,
+    "NVRM: GPU1 _kgspLogRpcTimeout: ****** GSP Timeout ******": True,
+    "nvidia 0000:55:00.0: Unable to change power state from D3cold to D0, device "
+    "inaccessible": True,
+    "amdgpu 0000:55:00.0: amdgpu: MES might be in unrecoverable state, issue a GPU "
+    "reset": True,
+    # a request that the driver refused, and a host that waits
+    "NVRM: nvAssertOkFailedNoLog: Assertion failed: Invalid argument to call "
+    "[NV_ERR_INVALID_ARGUMENT] (0x0000001F) returned from status @ a.c:1": False,
+    "NVRM: GPU1 _kgspIsHeartbeatTimedOut: Heartbeat timed out, currentTimeMs 8 "
+    "heartbeat 0 heartbeatWithOffsetMs 8 diff 6 timeout 5200": False,
+    "amdgpu 0000:55:00.0: amdgpu: MES failed to respond to msg=REMOVE_QUEUE": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "sure"),
+    [
+        ("pynvml.NVMLError_GpuIsLost: GPU is lost", "certain"),
+        ("nvidia-container-cli: detection error: nvml error: gpu is lost", "certain"),
+        ("pynvml.NVMLError_ResetRequired: GPU requires reset", "likely"),
+        ("'nvidia.com/gpu' device marked unhealthy: GPU-6a1f", "likely"),
+        ("Detected 2 volatile double-bit ECC error(s) in GPU 3.", "possible"),
+        ("GPU 1's NvLink link 4 is currently down", "possible"),
+        ("'nvidia.com/gpu' device marked healthy: GPU-6a1f", None),
+        ("GPU 3 had memory errors and row remappings are pending", None),
+    ],
+)
+def test_what_tools_say_of_a_broken_gpu_is_known(analyzed, line, sure):
+    told = [f for _, f in found(analyzed({"tool.log": line + "\n"}), "gpu-fault")]
+    assert [f.confidence for f in told] == ([sure] if sure else [])
+
+
+def test_a_container_that_gets_no_gpu_is_not_well(analyzed):
+    line = "nvidia-container-cli: device error: 3: unknown device: unknown.\n"
+    assert analyzed({"docker.log": line}).ranked.outcome == "inconclusive"
+    line = "Failed to initialize NVML: Unknown Error\n"
+    assert analyzed({"smi.log": line}).ranked.outcome == "inconclusive"

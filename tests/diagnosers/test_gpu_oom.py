@@ -18,6 +18,8 @@ OOM = {
     "by allocator GPU_0_bfc",
     "rocm": "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB. GPU 3 "
     "has a total capacity of 63.98 GiB",
+    "npu": "RuntimeError: NPU out of memory. Tried to allocate 2.00 GiB (NPU 3; 60.97 GiB "
+    "total capacity; 57.10 GiB already allocated; 1.20 GiB free)",
     "2.6": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 "
     "has a total capacity of 39.45 GiB of which 1.10 GiB is free.",
 }

@@ -19,6 +19,11 @@ BROKE = {
     "ghes": "{1}[Hardware Error]: event severity: fatal",
     "lockup": "watchdog: Watchdog detected hard LOCKUP on cpu 12",
     "disk": "EXT4-fs (nvme0n1p2): Remounting filesystem read-only",
+    "amd": "[Hardware Error]: Uncorrected, software restartable error.",
+    "journal": "Aborting journal on device nvme0n1p2-8.",
+    "nvme": "nvme nvme0: Disabling device after reset failure: -19",
+    "xfs": "XFS (nvme1n1): Log I/O Error (0x2) detected at a+0x66/0x70 [xfs] (a.c:1).  "
+    "Shutting down filesystem.",
     "oops": "BUG: kernel NULL pointer dereference, address: 0000000000000008",
 }
 CORRECTED = {
@@ -27,6 +32,8 @@ CORRECTED = {
     "bank": "EDAC skx MC1: CPU 4: Machine Check Event: 0 Bank 7: cc00104000010090",
     "ghes": "{1}[Hardware Error]: event severity: corrected",
     "recovered": "{1}[Hardware Error]: event severity: recoverable",
+    "amd": "[Hardware Error]: Deferred error, no action required.",
+    "xfs": "XFS (nvme1n1): User initiated shutdown received. Shutting down filesystem",
     "soft": "watchdog: BUG: soft lockup - CPU#12 stuck for 22s! [python:501]",
     "stall": "rcu: INFO: rcu_sched self-detected stall on CPU",
     "trap": "traps: python[501] general protection fault ip:7f00 sp:7f01 error:0",
@@ -106,6 +113,14 @@ def test_a_kernel_log_alone_is_of_the_host_in_question(analyzed):
     assert analysis.ranked.verdict.confidence == "likely"
     corrected = "[ 1843.305512] " + CORRECTED["edac"] + "\n"
     assert analyzed({"dmesg.txt": corrected}).ranked.verdict is None
+
+
+def test_an_event_log_alone_is_of_the_host_in_question(analyzed):
+    bad = SEL.format(day="20", event="Bus Uncorrectable error")
+    told = analyzed({"sel.txt": bad}).ranked.verdict
+    assert (told.slug, told.confidence) == ("host-fault", "likely")
+    good = SEL.format(day="20", event="Correctable ECC")
+    assert analyzed({"sel.txt": good}).ranked.verdict is None
 
 
 DECODED = {

@@ -13,6 +13,8 @@ KERNEL = {
     "cgroup": KILL,
     "global": "Out of memory: Killed process {pid} ({name}) total-vm:2kB, anon-rss:1kB",
     "old": "Out of memory: Kill process {pid} ({name}) score 900 or sacrifice child",
+    "old, second line": "Killed process {pid} ({name}), UID 7, total-vm:2kB, anon-rss:1kB",
+    "reaper": "oom_reaper: reaped process {pid} ({name}), now anon-rss:0kB, file-rss:0kB",
     "target": "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=job_5,"
     "mems_allowed=0,oom_memcg=/slurm/job_5,task_memcg=/slurm/job_5,task={name},pid={pid},uid=0",
 }

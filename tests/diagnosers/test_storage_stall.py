@@ -32,6 +32,7 @@ SILENT = {
     "with 10.0.9.3@o2ib (12): c: 63, oc: 0, rc: 63",
     "gpfs": "Lost membership in cluster scratch.cluster. Unmounting file systems.",
     "ceph": "ceph: mds0 hung",
+    "ceph drops": "ceph: mds0 reconnect denied",
     "smb": r"CIFS: VFS: \\storage1 has not responded in 180 seconds. Reconnecting...",
 }
 BACK = {
