@@ -77,6 +77,17 @@ def test_a_list_in_csv_of_gpus_at_full_clocks_is_healthy(analyzed):
     assert analysis.ranked.outcome == "inconclusive"
 
 
+def test_who_asked_only_what_slows_the_clocks_got_the_answer(analyzed):
+    text = """    Clocks Event Reasons
+        Idle                              : Active
+        HW Slowdown                       : Not Active
+        SW Thermal Slowdown               : Not Active
+"""
+    assert analyzed({"smi.txt": text}).ranked.outcome == "no-failure"
+    hot = text.replace("Slowdown                       : Not A", "Slowdown : A")
+    assert [f.slug for f in found(analyzed({"smi.txt": hot}), SLUG)] == [SLUG]
+
+
 def test_a_slowdown_whose_reason_is_not_told_is_taken_for_heat(analyzed):
     (finding,) = found(analyzed({"smi.txt": smi(["HW Slowdown"])}), SLUG)
     assert finding.confidence == "likely"

@@ -22,6 +22,8 @@ STATE = (
     r"^(?:nvidia\.|amd\.|system\.(?:ip_json|ethtool|mtu|ps)$"
     r"|rdma\.(?:ports|link|linkinfo|counter|query_errors|mlxlink)$)"
 )
+# somebody asked for this state alone: what is not listed as active is well
+ASKED = "nvidia.smi.clocks"
 # printed by the last ranks of a job after the first ones have exited
 CLOSING = (
     *("nccl.socket.peer_closed", "nccl.socket.io_failed", "c10d.gloo.closed"),
@@ -131,8 +133,10 @@ def failing(frames: Frames) -> pl.DataFrame:
 def is_unseen(frames: Frames) -> bool:
     """Whether all evidence is of machines, or of dumps truncated before any call."""
     message = pl.col("message")
+    if frames["events"]["message"].unique().to_list() == [ASKED]:
+        return False
     state = message.str.contains(STATE) & (pl.col("role") == "neutral")
-    lines = frames["events"].filter(~message.str.starts_with("kernel.") & ~state)
+    lines = frames["events"].filter(~message.str.contains(MACHINE) & ~state)
     cut = call_summary.dumps(frames)["cut"].fill_null(True)
     torn = bool(cut.len() and cut.all()) and not frames.has("collectives")
     own = ("collectives", "positions", "ranks")
