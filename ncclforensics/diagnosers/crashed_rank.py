@@ -62,6 +62,7 @@ NEEDS = (
     *("calls", "exits", "python.traceback", "torchelastic.error_file", "python.fatal"),
     *("c10d.watchdog.terminated", "slurm.task_ended", "launchers.", "ncclras."),
     *("python.dataloader", "python.device_assert", "python.cuda_error"),
+    "python.cuda_library",
     *("nccl_tests.cuda_failure", "nccl.cuda.failure", *exceptions.HEADLESS),
     *("jax.heartbeat_lost", "system.hsa.fault", "system.glibc.abort"),
 )

@@ -6,9 +6,9 @@ What it means
     echoes.
 
 How we know
-    torch's `CUDA out of memory. Tried to allocate …`, NCCL's `Cuda failure … 'out of
-    memory'`, or NCCL's `Failed to CUDA calloc … bytes` on its own, before any rank's
-    timeout. If timestamps show who was first, the first rank to run out is named;
+    torch's `CUDA out of memory. Tried to allocate …` or the like of another framework
+    or library, NCCL's `Cuda failure … 'out of memory'`, or NCCL's `Failed to CUDA
+    calloc … bytes` on its own, before any rank's timeout. If timestamps show who was first, the first rank to run out is named;
     otherwise all that ran out.
 
 What to do
@@ -52,7 +52,10 @@ EXPLAINS = (
 )
 SPREADS = True
 
-MESSAGES = ("python.cuda_oom", "python.jax_oom", "python.tf_oom", "hccl.npu_oom")
+MESSAGES = (
+    *("python.cuda_oom", "python.jax_oom", "python.tf_oom", "python.gpu_oom"),
+    "python.gpu_memory_short",
+)
 OUT_OF_MEMORY = r"(?i)out of memory"
 # how much NCCL wanted; the line above gives the reason, if it was kept
 REFUSED = "nccl.alloc_failed"

@@ -73,10 +73,12 @@ COUNTED = (
     "c10d.store.barrier_timeout",
     "c10d.store.barrier_missing",
 )
+REGISTERED, RESTARTED = "jax.not_connected", "jax.restarted"
 UNREACHED = (
     *("c10d.store.connect_timeout", "c10d.store.connect_timeout.old"),
     *("c10d.store.unknown_host", "c10d.store.socket_timeout"),
     *("c10d.store.connect_failed", "jax.not_registered"),
+    REGISTERED,
     *("launchers.horovod.start_timeout", "launchers.mpi.daemon_not_started"),
     *("launchers.mpi.no_slots", "launchers.horovod.task_not_started"),
     "launchers.horovod.start_timeout.raised",
@@ -120,6 +122,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         yield _never_started(never)
         return
     lines = frames.message(*COUNTED, *UNREACHED)
+    if frames.tells((RESTARTED,)):  # it was turned away, and nobody is missing
+        lines = lines.filter(pl.col("message") != REGISTERED)
     if lines.is_empty():
         lines = pl.concat(
             [_without_way(frames), _waiting(frames), _raised(frames)],

@@ -29,6 +29,10 @@ ECHOES = (
     r"|nccl(?:Remote|System|Internal)Error"
     r"|KeyboardInterrupt|SystemExit|BrokenPipeError|ConnectionResetError|EOFError"
     r"|^Failures|ConnectionRefusedError|ActorDiedError|RayActorError|RayTaskError"
+    # statuses of gRPC, as TensorFlow raises them, and waits for another process
+    r"|(?:Unavailable|Cancelled|DeadlineExceeded|Aborted)Error"
+    r"|GetTimeoutError|RayChannel(?:Timeout)?Error|ActorUnavailableError"
+    r"|EngineDeadError"
     r"|^ray\.train\.[\w.]*(?:TrainingFailedError|WorkerGroupError))$"
 )
 # a rank that fails inside a collective may only have lost a peer, whatever the text.

@@ -24,6 +24,7 @@ FATAL = (
     *("python.dataloader.killed", "python.dataloader.exited"),
     *("python.device_assert", "python.cuda_error", "nccl_tests.cuda_failure"),
     *("python.cuda_error.sticky", "system.hsa.fault", "system.glibc.abort"),
+    "python.cuda_library",
 )
 # CUDA errors that a process's own kernel causes, and that persist in the process
 STICKY = (

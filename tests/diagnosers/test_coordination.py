@@ -45,6 +45,33 @@ def test_tasks_that_never_registered_are_a_rendezvous_without_names(analyzed):
     assert verdict(analysis)[:2] == ("rendezvous-failed", ())
 
 
+UNREGISTERED = (
+    "jaxlib.xla_extension.XlaRuntimeError: {}\nAdditional GRPC error information from "
+    "remote target coordination_service while calling "
+    "/xla.coordination.CoordinationService/RegisterTask:\n"
+)
+LATE = {
+    "registering": UNREGISTERED.format("DEADLINE_EXCEEDED: Deadline Exceeded"),
+    "connecting": "RuntimeError: DEADLINE_EXCEEDED: Timed out after 5m waiting for all "
+    "nodes to call Connect()\n",
+    "topology": "Getting local topologies failed: GetKeyValue() timed out with key: "
+    "cuda:local_topology/cuda/3 and duration: 2m\n",
+}
+
+
+@pytest.mark.parametrize("text", LATE.values(), ids=LATE)
+def test_a_process_that_met_nobody_accuses_nobody(analyzed, text):
+    assert verdict(analyzed({"job.log": text}))[:2] == ("rendezvous-failed", ())
+
+
+def test_a_process_that_was_restarted_is_turned_away_and_not_late(analyzed):
+    why = (
+        "ABORTED: /job:jax_worker/replica:0/task:1 unexpectedly tried to connect with a "
+        "different incarnation. It has likely restarted."
+    )
+    assert verdict(analyzed({"job.log": UNREGISTERED.format(why)})) == "inconclusive"
+
+
 def test_a_process_without_heartbeats_is_gone(analyzed):
     analysis = analyzed({"job.log": GONE})
     assert verdict(analysis)[:2] == ("crashed-rank", (3,))

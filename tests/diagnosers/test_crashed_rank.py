@@ -460,6 +460,83 @@ def test_an_error_that_stays_with_its_process_is_that_process_own(analyzed):
     assert (found.slug, found.hosts) == ("crashed-rank", ("gpu0002",))
 
 
+LIBRARIES = {
+    "tensorrt-llm": "[TensorRT-LLM][ERROR] CUDA runtime error in "
+    "cudaEventSynchronize(get()): an illegal memory access was encountered (/src/event.h:66)",
+    "triton": "RuntimeError: Triton Error [CUDA]: misaligned address",
+    "xla": "F external/xla/xla/stream_executor/cuda/cuda_event.cc:29] Error polling for "
+    "event status: failed to query event: CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure",
+    "thrust": "  what():  parallel_for failed: cudaErrorIllegalAddress: an illegal memory "
+    "access was encountered",
+    "caffe": "F1120 10:12:31.413240 12130 math_functions.cu:79] Check failed: error == "
+    "cudaSuccess (77 vs. 0)  an illegal memory access was encountered",
+    "cublas": "RuntimeError: cublas runtime error : the GPU program failed to execute at "
+    "/pytorch/aten/src/THC/THCBlas.cu:450",
+}
+
+
+@pytest.mark.parametrize("text", LIBRARIES.values(), ids=LIBRARIES)
+def test_such_an_error_counts_in_the_words_of_any_library(analyzed, text):
+    assert verdict(analyzed({"job.log": text + "\n"})) == ("crashed-rank", ())
+
+
+def test_such_words_in_a_sentence_are_no_error_of_a_process(analyzed):
+    text = "It then ends because an illegal memory access was encountered.\n"
+    assert verdict(analyzed({"job.log": text})) is None
+
+
+def test_a_failed_library_of_a_rank_is_that_ranks(analyzed):
+    text = "[rank6]: RuntimeError: cuDNN error: CUDNN_STATUS_INTERNAL_ERROR\n"
+    assert verdict(analyzed({"job.log": text})) == ("crashed-rank", (6,))
+
+
+OF_OTHERS = {
+    "rpc": "RuntimeError: RPCErr:1:RPC ran for more than set timeout (60000 ms) and will "
+    "now be marked with an error",
+    "tensorpipe": "RuntimeError: eof (this error originated at "
+    "tensorpipe/transport/shm/connection_impl.cc:259)",
+    "vllm": "TimeoutError: RPC call to execute_model timed out.",
+    "deepep": "RuntimeError: DeepEP error: timeout (dispatch CPU)",
+    "nccl": "OSError: (External) NCCL error(6), remote process exited or there was a "
+    "network error.",
+    "store": "RuntimeError: Stop_waiting response is expected",
+    "lightgbm": "lightgbm.basic.LightGBMError: Socket recv error, Connection reset by peer "
+    "(code: 104)",
+    "torch_xla": "RuntimeError: tensorflow/compiler/xla/xla_client/mesh_service.cc:294 : "
+    "Failed to meet rendezvous 'loss_reduce': Socket closed (14)",
+    "tensorflow": "tensorflow.python.framework.errors_impl.UnavailableError: Collective ops "
+    "is aborted by: Socket closed",
+    "jax": "jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: GetKeyValue() timed out "
+    "with key: cuda:nccl:devices=0,1 and duration: 10m",
+    "ray": "ray.exceptions.RayChannelTimeoutError: System error: Timed out waiting for "
+    "object available to read.",
+}
+
+
+@pytest.mark.parametrize("text", OF_OTHERS.values(), ids=OF_OTHERS)
+@pytest.mark.parametrize(
+    "form", [traceback, lambda rank, last: f"[rank{rank}]: {last}\n"]
+)
+def test_who_got_no_answer_from_another_process_is_a_victim(analyzed, form, text):
+    analysis = analyzed({"job.log": form(3, text)})
+    assert analysis.ranked.outcome == "inconclusive"
+    assert verdict(analysis) in (None, ("crashed-rank", ()))
+
+
+def test_a_victim_stands_beside_the_rank_that_fell(analyzed):
+    log = traceback(3, OF_OTHERS["vllm"]) + traceback(1, "IndexError: no row 7")
+    assert verdict(analyzed({"job.log": log})) == ("crashed-rank", (1,))
+
+
+def test_a_worker_that_vllm_saw_end_may_be_a_victim(analyzed):
+    text = (
+        "(EngineCore_DP0 pid=5912) ERROR 10-15 08:32:29 [multiproc_executor.py:154] Worker "
+        "proc VllmWorker-3 died unexpectedly, shutting down executor.\n"
+    )
+    analysis = analyzed({"job.log": text})
+    assert (analysis.ranked.outcome, verdict(analysis)) == ("inconclusive", None)
+
+
 def test_one_such_error_may_have_brought_about_the_other(analyzed):
     log = sticky("gpu0001") + sticky("gpu0002")
     assert analyzed({"job.log": log}).ranked.outcome == "inconclusive"

@@ -19,7 +19,22 @@ OOM = {
     "rocm": "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB. GPU 3 "
     "has a total capacity of 63.98 GiB",
     "npu": "RuntimeError: NPU out of memory. Tried to allocate 2.00 GiB (NPU 3; 60.97 GiB "
-    "total capacity; 57.10 GiB already allocated; 1.20 GiB free)",
+    "total capacity; 57.10 GiB already allocated; 1.02 GiB free)",
+    "paddle": "ResourceExhaustedError: Out of memory error on GPU 3. Cannot allocate "
+    "98.50MB memory on GPU 3, available memory is only 40.18MB.",
+    "tensorrt-llm": "RuntimeError: [TensorRT-LLM][ERROR] CUDA runtime error in "
+    "::cudaMallocAsync(ptr, n, mCudaStream->get()): out of memory (/src/tllmBuffers.h:112)",
+    "triton": "RuntimeError: Triton Error [CUDA]: out of memory",
+    "transformer engine": "RuntimeError: /te/common/util/cuda_driver.h:64 in function call: "
+    "CUDA Error: out of memory",
+    "mxnet": "mxnet.base.MXNetError: [11:18:15] src/storage/./pooled_storage_manager.h:161: "
+    "cudaMalloc retry failed: out of memory",
+    "cupy": "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 1,073,741,824 "
+    "bytes (allocated so far: 15,032,385,536 bytes).",
+    "vllm": "ValueError: Free memory on device cuda:3 (11.20/79.10 GiB) on startup is less "
+    "than desired GPU memory utilization (0.9, 71.19 GiB).",
+    "tpu": "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Attempting to "
+    "allocate 3.75G. That was not possible. There are 1.02G free.; (0x0x0_HBM0)",
     "2.6": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 "
     "has a total capacity of 39.45 GiB of which 1.10 GiB is free.",
 }
@@ -43,6 +58,41 @@ def found(analysis):
 def test_every_wording_names_the_rank(analyzed, text):
     ((role, finding),) = found(analyzed({"job.log": traceback(3, text)}))
     assert (role, finding.ranks, finding.confidence) == ("root", (3,), "certain")
+
+
+NO_EXCEPTION = {
+    "memory saver": "[torch_memory_saver.cpp] CUresult error: 2 (out of memory)  "
+    "file=csrc/utils.h func=cu_mem_create line=201",
+    "vllm": "Failed: Cuda error /src/csrc/custom_all_reduce.cuh:455 'out of memory'",
+    "bfc": "2026-11-20 10:30:00.123456: W tensorflow/core/common_runtime/bfc_allocator.cc"
+    ":457] Allocator (GPU_0_bfc) ran out of memory trying to allocate 1.25GiB (rounded to "
+    "1342177280)requested by op model/dense/MatMul",
+    "caffe": "F1120 10:12:31.413240 12130 syncedmem.cpp:71] Check failed: error == "
+    "cudaSuccess (2 vs. 0)  out of memory",
+}
+
+
+@pytest.mark.parametrize("text", NO_EXCEPTION.values(), ids=NO_EXCEPTION)
+def test_what_a_library_prints_names_no_rank(analyzed, text):
+    ((role, finding),) = found(analyzed({"job.log": text + "\n"}))
+    assert (role, finding.ranks, finding.confidence) == ("root", (), "certain")
+
+
+RETRIED = {
+    "bfc": "2026-11-20 10:30:00.123456: W tensorflow/core/common_runtime/bfc_allocator.cc"
+    ":242] Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.60GiB with "
+    "freed_by_count=0. The caller indicates that this is not a failure",
+    "driver": "2026-11-20 10:30:00.123456: I tensorflow/stream_executor/cuda/cuda_driver.cc"
+    ":745] failed to allocate 355.20M (372454195 bytes) from device: "
+    "CUDA_ERROR_OUT_OF_MEMORY: out of memory",
+    "tensorrt": "[11/20/2026-10:12:31] [TRT] [E] 1: [defaultAllocator.cpp::allocate::20] "
+    "Error Code 1: Cuda Runtime (out of memory)",
+}
+
+
+@pytest.mark.parametrize("text", RETRIED.values(), ids=RETRIED)
+def test_an_allocation_that_its_program_can_do_without_is_none(analyzed, text):
+    assert not found(analyzed({"job.log": text + "\n"}))
 
 
 def test_what_the_peers_say_is_an_echo(analyzed):

@@ -150,6 +150,9 @@ IN_USE = {
     "already in use).",
     "1.9": "RuntimeError: Address already in use",
     "python": "OSError: [Errno 98] Address already in use",
+    "grpc": 'E1120 10:12:31.123450  40441 server_chttp2.cc:40] {"description":"No address '
+    'added out of total 1 resolved","referenced_errors":[{"description":"Address already '
+    'in use","errno":98,"os_error":"Address already in use","syscall":"bind"}]}',
 }
 
 
