@@ -63,7 +63,10 @@ SERVICE = (
 )
 STATUS = "nvidia.fabric_manager.status"  # systemctl status of the service
 FABRIC = ("nvidia.fabric_state", "nvidia.smi.gpu_xml")  # nvidia-smi -q, and with -x
-NVLS = ("nccl.nvls.bind_failed", "nccl.nvls.cuda_failure", "nccl.mnnvl.unavailable")
+NVLS = (
+    *("nccl.nvls.bind_failed", "nccl.nvls.cuda_failure", "nccl.mnnvl.unavailable"),
+    "rdma.nvshmem.multicast_failed",
+)
 
 REMEDY = (
     "systemctl status nvidia-fabricmanager          # on {}",

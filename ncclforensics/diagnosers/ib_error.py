@@ -64,15 +64,23 @@ NEXT_TIME = "NCCL_DEBUG=WARN at least, and dmesg -T of every host"
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "socket-error")
 SPREADS = True
 
-COMPLETION = ("nccl.ib.completion_error", "rdma.ucx.completion", "rdma.completion")
+COMPLETION = (
+    *("nccl.ib.completion_error", "rdma.ucx.completion", "rdma.completion"),
+    *("rdma.ucx.verbs_completion", "rdma.mooncake.completion"),
+    *("rdma.ucx.completion.early", "rdma.perftest.completion"),
+    "rdma.mscclpp.completion",
+)
 # libfabric has status numbers of its own; most of these lines name no peer
 FABRIC = (
     *("rdma.ofi.failed", "rdma.efa.failed", "nccl.ib.no_device_left"),
     *("rdma.cxi.failed", "rdma.mlx5.completion", "launchers.mpi.abort"),
 )
-CONNECT = ("nccl.ib.modify_qp_failed", "rdma.modify_qp_failed")
+CONNECT = (
+    *("nccl.ib.modify_qp_failed", "rdma.modify_qp_failed"),
+    "rdma.nvshmem.connect_failed",
+)
 # lines in which a host reports its own device
-OWN = ("nccl.ib.port_event", "nccl.ib.device_failed")
+OWN = ("nccl.ib.port_event", "nccl.ib.device_failed", "rdma.ucx.port_event")
 OF_KERNEL = ("kernel.nic_health", "kernel.nic_stuck")
 CALLS = (
     *("nccl.ib.call_failed", "nccl.ib.call_failed.early"),
@@ -80,7 +88,7 @@ CALLS = (
 )
 TRANSFERS = (*COMPLETION, *CONNECT, *CALLS, *FABRIC)
 LINK = ("kernel.nic_link",)
-RECOVERED = ("nccl.ib.port_recovered",)
+RECOVERED = ("nccl.ib.port_recovered", "rdma.ucx.port_recovered")
 FLUSH = 5
 MANY = 2  # lines without a time count as early if this many hosts fail together
 INVALID = (19, 22, 61)  # no such device, no such GID: this side's own configuration

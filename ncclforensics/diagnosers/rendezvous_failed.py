@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 FAMILY = "launch"
 NEEDS = (
     *("c10d.store", "torchelastic.", "launchers.", "jax.", "system.name_unresolved"),
-    "system.not_started",
+    *("system.not_started", "rdma.oneccl."),
 )
 MISSING = "no output of the store's clients and no agent's"
 NEXT_TIME = "keep the output of torchrun on every node, with LOGLEVEL=INFO"
@@ -81,13 +81,15 @@ UNREACHED = (
     REGISTERED,
     *("launchers.horovod.start_timeout", "launchers.mpi.daemon_not_started"),
     *("launchers.mpi.no_slots", "launchers.horovod.task_not_started"),
-    "launchers.horovod.start_timeout.raised",
+    *("launchers.horovod.start_timeout.raised", "rdma.oneccl.kvs_timeout"),
+    "c10d.store.address_missing",
     *not_joined.LOGINS,
 )
 AGENTS = "torchelastic.rendezvous.failed"
 RETRY, UNRESOLVED = "c10d.store.address_failed", "c10d.store.unresolved"
 # errno: no route to the store's host; a host that refuses may only be late
 NO_WAY = (110, 113, 101)
+RAISED = "c10d.store.no_way"
 MEETING = r"/torch/distributed/rendezvous\.py$"
 UNANSWERED = r"^(?:Connection timed out|No route to host|Network is unreachable)\b"
 WAITING = "c10d.store.barrier_waiting"
@@ -141,6 +143,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             return
         yield from _some_came(frames)
         yield from _unresolved(frames)
+        yield from _unanswered(frames)
         return
     joined, of = not_joined.count(told) or (0, 0)
     came = f"{joined} of {of} joined" if of else ""
@@ -228,11 +231,8 @@ def _unresolved(frames: Frames) -> Iterator[Finding]:
     Scripts that wait for their master print it at each healthy start too.
     """
     lines = frames.message("system.name_unresolved")
-    raised = frames.message("python.traceback")
-    if lines.is_empty() or "by_launcher" not in raised.columns:
-        return
-    raised = raised.filter("by_launcher")
-    if raised.is_empty() or frames.has("exits") or frames.message(*STEPS).height:
+    raised = _by_launcher(frames)
+    if lines.is_empty() or raised.is_empty():
         return
     tools = [c for c in ("busybox", "bind", "ping", "bad") if c in lines.columns]
     names = common.strings(lines.select(pl.coalesce(tools))[tools[0]])
@@ -245,6 +245,40 @@ def _unresolved(frames: Frames) -> Iterator[Finding]:
         "then its launcher failed before any rank said a word. The traceback does not "
         "show why.",
         remedy=_remedy(frames, f"{names[0]}:29500"),
+        first_seen=common.first_seen(lines),
+    )
+
+
+def _by_launcher(frames: Frames) -> pl.DataFrame:
+    """Return what a launcher raised, if no rank is known to have started or ended."""
+    raised = frames.message("python.traceback")
+    if "by_launcher" not in raised.columns:
+        return raised.clear()
+    begun = frames.has("exits") or frames.message(*STEPS).height
+    return raised.clear() if begun else raised.filter("by_launcher")
+
+
+def _unanswered(frames: Frames) -> Iterator[Finding]:
+    """Report a launcher that failed after the store had not answered it in time."""
+    raised, lines = _by_launcher(frames), frames.message("c10d.store.wait_slow")
+    if raised.is_empty() or "timeout_ms" not in lines.columns:
+        return
+    lines = lines.drop_nulls("timeout_ms")
+    if lines.is_empty():
+        return
+    # the name of an IPv4 address that a socket of IPv6 has
+    host = pl.col("store_host").str.strip_prefix("::ffff:")
+    lines = lines.with_columns(host.alias("store_host"))
+    server = not_joined.server(lines) or "the store"
+    yield Finding(
+        slug="rendezvous-failed",
+        confidence="possible",
+        headline=f"{server} did not answer in time, and the launcher failed",
+        evidence=(*common.cites(lines, 3), *common.cites(raised, 1)),
+        explanation=f"A launcher waited for an answer of {server} until its timeout, "
+        "and then failed before any rank said a word: others did not come to meet, or "
+        "the store hangs. The traceback does not show which.",
+        remedy=_remedy(frames, not_joined.server(lines)),
         first_seen=common.first_seen(lines),
     )
 
@@ -285,9 +319,10 @@ def _without_way(frames: Frames) -> pl.DataFrame:
     If one address of several has no route, the next one may have.
     """
     tries = frames.message(RETRY)
-    if "errno" not in tries.columns:
-        return tries.clear()
-    lost = tries.filter(pl.col("errno").is_in(NO_WAY))
+    lost = frames.message(RAISED)
+    if "errno" in tries.columns:
+        tries = tries.filter(pl.col("errno").is_in(NO_WAY))
+        lost = pl.concat([tries, lost], how="diagonal_relaxed")
     return lost.clear() if frames.message(*STEPS, PASSED).height else lost
 
 

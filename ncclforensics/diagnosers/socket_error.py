@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "network"
-NEEDS = ("nccl.", "c10d.", "launchers.mpi.peer_gone")
+NEEDS = ("nccl.", "c10d.", "launchers.mpi.peer_gone", "rdma.")
 MISSING = "no NCCL or torch log"
 NEXT_TIME = "NCCL_DEBUG=INFO on every rank, and keep stderr of every rank"
 EXPLAINS = ("timeout-masking",)
@@ -61,14 +61,18 @@ LOST = (
     *("nccl.socket.connect_exhausted", "nccl.socket.connect_failed"),
     "nccl.socket.connect_failed.early",
     *("c10d.gloo.closed", "c10d.gloo.io_failed", "c10d.gloo.connect_error"),
-    "launchers.mpi.peer_gone",
+    *("launchers.mpi.peer_gone", "c10d.store.closed", "rdma.nixl.disconnected"),
+    "rdma.ucx.connect_failed",
 )
 # an error of a connection, not only its end; Gloo never says who lost which peer
 BROKE = (
     *("nccl.socket.io_failed", "nccl.socket.connect_exhausted"),
     *("nccl.socket.connect_failed", "nccl.socket.connect_failed.early"),
-    "c10d.gloo.connect_error",
+    *("c10d.gloo.connect_error", "rdma.ucx.connect_failed"),
 )
+# exceptions that a process raises which lost the other end of a connection
+RAISED = r"^(?:c10d\.(?:gloo|store)|rdma\.nixl)\."
+THROWS = "python.cpp_terminate"
 USING = ("nccl.bootstrap.using", "nccl.net.socket_using")
 UNWINDS = ("nccl.backtrace", "nccl.backtrace.header_file")
 SYSTEM_ERROR = 2
@@ -145,16 +149,19 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _is_all(frames: Frames, lines: pl.DataFrame) -> bool:
-    """Whether only these lines, Gloo's, tell of a failure, and of one peer.
+    """Whether only these lines, exceptions, tell of a failure, and of one peer.
 
     Of several ranks that lost different peers, those that lost none are suspects.
     """
     one = len(common.hosts(lines["peer_host"])) == 1
     several = frames["ranks"].height > 1 and not one
-    if several or not lines["message"].str.starts_with("c10d.gloo.").all():
+    if several or not lines["message"].str.contains(RAISED).all():
         return False
     bad = frames["events"].filter(pl.col("role").is_in(TROUBLED))
     bad = bad.join(lines, on=["source", "line"], how="anti")
+    # C++ says what it throws in the line below
+    throws = lines.select("source", pl.col("line") - 1, message=pl.lit(THROWS))
+    bad = bad.join(throws, on=["source", "line", "message"], how="anti")
     ends = frames.quoted("python.traceback").rename({"line": "_head"})
     theirs = ends.join(
         lines.select("source", said_line="line"), on=["source", "said_line"]

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 FAMILY = "network"
 NEEDS = (
     *("nccl.", "c10d.gloo.connect", "launchers.mpi.connect_failed"),
-    "collect.socket",
+    *("collect.socket", "rdma.ucx.connect_failed"),
 )
 MISSING = "no NCCL_DEBUG log"
 NEXT_TIME = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET on every rank"
@@ -72,7 +72,7 @@ FAILED = (
     *("nccl.socket.connect_failed", "nccl.socket.connect_exhausted"),
     *("nccl.socket.connect_gave_up", "nccl.socket.connect_failed.early"),
     *("c10d.gloo.connect_error", "c10d.gloo.connect_failed"),
-    "launchers.mpi.connect_failed",
+    *("launchers.mpi.connect_failed", "rdma.ucx.connect_failed"),
 )
 RETRY = ("nccl.socket.connect_retry",)
 REASONS = ("error", "timeout", "poll_error", "errno", "what")

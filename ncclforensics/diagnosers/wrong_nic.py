@@ -50,6 +50,7 @@ FAMILY = "network"
 NEEDS = (
     *("nccl.bootstrap.", "nccl.net.", "nccl.init.", "nccl.socket.no_family"),
     *("nccl.ib.ends_differ", "launchers.mpi.connect_failed"),
+    *("rdma.oneccl.no_interface", "c10d.gloo.no_interface"),
 )
 MISSING = "no NCCL_DEBUG=INFO lines that say which interface was chosen"
 NEXT_TIME = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,ENV"
@@ -62,6 +63,7 @@ SPREADS = True
 NONE_FOUND = (
     *("nccl.bootstrap.no_interface", "nccl.bootstrap.no_device"),
     *("nccl.bootstrap.no_address", "nccl.socket.no_family"),
+    *("rdma.oneccl.no_interface", "c10d.gloo.no_interface"),
 )
 CITED = ("text", "source", "line")
 USING = (
@@ -130,11 +132,17 @@ def _no_interface(frames: Frames, _using: pl.DataFrame) -> Finding | None:
         lines,
         "certain",
         f"no usable network interface on {where}{named}",
-        f"NCCL found no interface to use on {where}{named}: the filter matches nothing "
-        "that this host has.",
+        f"{_library(lines)} found no interface to use on {where}{named}: the filter "
+        "matches nothing that this host has.",
         (*common.cites(lines, 4), *common.cites(asked, 2)),
         instead=instead,
     )
+
+
+def _library(lines: pl.DataFrame) -> str:
+    """Return the library that a line of NONE_FOUND is of."""
+    message = str(lines["message"][0])
+    return {"c10d": "Gloo", "rdma": "oneCCL"}.get(message.partition(".")[0], "NCCL")
 
 
 def _ends_differ(frames: Frames, _using: pl.DataFrame) -> Finding | None:

@@ -41,7 +41,10 @@ IN_CALL = r"/horovod/(?:torch|tensorflow|common)/|/mpi4py/|/device_communicators
 ARGUMENTS = r"(?:Type|Value|Assertion|Key|Index|Attribute|NotImplemented)Error$"
 OF_GPU = r"(?:CUDA|HIP)(?: driver)? error|out of memory"
 # a communication library's own words, whichever it is
-OF_LIBRARY = r"\b(?:[Hh]ccl|HCCL|XCCL|oneCCL|ccl::|MPI_|MPIDI_)"
+OF_LIBRARY = (
+    r"\b(?:[Hh]ccl|HCCL|XCCL|oneCCL|ccl::|MPI_|MPIDI_|NIXL_ERR_"
+    r"|gloo/(?:transport|rendezvous)/|ProcessGroup(?:MPI|UCC)\.cpp:)"
+)
 FRAME = "python.frame.collective"
 ABOVE = 12  # lines between the frame of the call and what was raised
 CODE = r"^\s{4}"  # how a traceback indents the code below a frame

@@ -189,3 +189,12 @@ def test_multicast_that_failed_in_a_job_that_went_on_accuses_nobody(analyzed):
     steps = "".join(f"step {n} loss 1.{n}\n" for n in range(4))
     assert found(analyzed({"job.log": steps + line}))
     assert not found(analyzed({"job.log": line + steps}))
+
+
+def test_multicast_that_is_refused_to_nvshmem_is_of_the_fabric(analyzed):
+    line = (
+        "/opt/nvshmem/src/host/team/team_internal_nvls.cpp:258: non-zero status: {} "
+        "cuMemMap failed to map 137438953472 bytes handle at address: 0x17 offset 0\n"
+    )
+    assert found(analyzed({"job.log": line.format(401)}))
+    assert not found(analyzed({"job.log": line.format(2)}))

@@ -239,6 +239,18 @@ def test_before_2_19_the_reason_tells_whose_set_up_it_is(analyzed):
     assert finding.hosts == ("gpu1",)
 
 
+SLICE = (
+    "E1120 02:57:10.528410  5811 worker_pool.cpp:274] Worker: Process failed for slice "
+    "(opcode: 1, source_addr: 0x7efd, length: 404, dest_addr: 1405, local_nic: mlx5_1, "
+    "peer_nic: 10.0.0.12:8149@mlx5_0, dest_rkey: 21, retry_cnt: 0): {}\n"
+)
+
+
+def test_a_flushed_request_of_mooncake_says_nothing(analyzed):
+    log = SLICE.format("Work Request Flushed Error")
+    assert not found(analyzed({"a.log": log}), SLUG)
+
+
 @pytest.mark.parametrize(
     ("line", "card", "hosts"),
     [
@@ -253,6 +265,14 @@ def test_before_2_19_the_reason_tells_whose_set_up_it_is(analyzed):
             "ibstat",
             (),
         ),
+        (" Failed status 12: wr_id 0 syndrom 0x81\nscnt=128, ccnt=0\n", "ibstat", ()),
+        ("  what():  a work item failed: status 12 (Ib failure: X)\n", "ibstat", ()),
+        (
+            "/opt/ibrc/ibrc.cpp:417: non-zero status: 110 ibv_modify_qp failed \n",
+            "show_gids",
+            (),
+        ),
+        (SLICE.format("transport retry counter exceeded"), "ibstat", ("10.0.0.12",)),
     ],
 )
 def test_other_users_of_the_cards_are_read_too(analyzed, line, card, hosts):

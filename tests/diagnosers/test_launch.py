@@ -602,3 +602,57 @@ def test_who_did_not_reach_a_store_is_named_where_others_did(analyzed, size, ran
     last = f"rank_{size - 1}.log"
     files = {"rank_0.log": SERVER.format(size - 1, size), last: IN_VAIN}
     assert verdict(analyzed(files)) == ("rendezvous-failed", ranks, ())
+
+
+ASKED = (
+    "[W311 09:31:15.738941174 socket.cpp:487] [c10d] waitForInput: socket SocketImpl("
+    "fd=11, addr=[gpu0002]:41202, remote=[::ffff:10.0.0.7]:23456) timed out after "
+    "900000ms\n"
+)
+LAUNCHER = (
+    "Traceback (most recent call last):\n"
+    '  File "/opt/lib/python3.11/site-packages/torch/distributed/run.py", line 910, in '
+    "run\n    elastic_launch(\n"
+)
+
+
+def test_a_store_that_does_not_answer_a_launcher_is_possible(analyzed):
+    found = analyzed({"job.log": ASKED + LAUNCHER}).ranked.verdict
+    assert (found.slug, found.confidence) == ("rendezvous-failed", "possible")
+    assert (found.hosts, "10.0.0.7:23456" in found.headline) == ((), True)
+
+
+def test_an_answer_of_the_store_that_is_late_says_nothing(analyzed):
+    assert analyzed({"job.log": ASKED}).ranked.verdict is None
+    steps = "".join(f"step {n} loss 1.5\n" for n in range(9))
+    found = analyzed({"job.log": steps + ASKED + LAUNCHER}).ranked.verdict
+    assert found is None or found.slug != "rendezvous-failed"
+
+
+@pytest.mark.parametrize(
+    ("line", "confidence"),
+    [
+        ("RuntimeError: No route to host\n", "certain"),
+        ("with two nodes I get `RuntimeError: No route to host` here\n", "possible"),
+        (
+            "2026:11:20-17:20:51:( 2399) |CCL_ERROR| internal_kvs.cpp:529 kvs_init: "
+            "connection error: timeout limit (121 > 120)\n",
+            "certain",
+        ),
+        (
+            "  what():  [/x/gloo/gloo/rendezvous/file_store.cc:112] Wait timeout for "
+            "key(s): [rank_3]\n",
+            "certain",
+        ),
+    ],
+)
+def test_other_words_for_a_store_that_was_not_reached(analyzed, line, confidence):
+    found = analyzed({"job.log": line}).ranked.verdict
+    assert (found.slug, found.confidence) == ("rendezvous-failed", confidence)
+    assert (found.hosts, found.ranks) == ((), ())
+
+
+def test_an_error_of_another_program_is_no_store_that_was_not_reached(analyzed):
+    for line in ("curl: No route to host\n", "RuntimeError: Timed out\n"):
+        found = analyzed({"job.log": line}).ranked.verdict
+        assert found is None or found.slug != "rendezvous-failed"

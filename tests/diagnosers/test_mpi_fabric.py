@@ -17,6 +17,14 @@ UCX = (
     "[gpu{}:41011:0:41011] ib_mlx5_log.c:179  Transport retry count exceeded on "
     "mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)\n"
 )
+UCX_OLD = (
+    "[gpu0001:6807 :0:6807] ib_mlx5_log.c:115  FATAL: Error on mlx5_3:1 QP 0xe6d7 "
+    "wqe[7821]: Transport retry count exceeded (synd 0x15 vend 0x81) opcode SEND\n"
+)
+VERBS = (
+    "[1787220000.912881] [gpu0001:6807 :0]    rc_verbs_iface.c:63   UCX  ERROR send "
+    "completion with error: {} qpn 0x2b wrid 0x3 vendor_err 0x81\n"
+)
 INTERNAL = "MPICH ERROR [Rank 1] [job id 7.7] [Fri Nov 20 12:00:00 2026] [gpu0001] - Abort(1): Internal error\n"
 
 
@@ -25,6 +33,13 @@ INTERNAL = "MPICH ERROR [Rank 1] [job id 7.7] [Fri Nov 20 12:00:00 2026] [gpu000
     [
         ABORT + OFI.format("local protection error"),
         UCX.format("0001"),
+        UCX.format("0001").removeprefix("["),
+        UCX_OLD,
+        VERBS.format("transport retry counter exceeded"),
+        "[1787220000.91] [gpu0001:7:0] ib_device.c:481  UCX  ERROR IB Async event on "
+        "mlx5_0: port error on port 1\n",
+        "[1787220000.91] [gpu0001:7:0] ib_mlx5_dv.c:452  UCX  ERROR   "
+        "mlx5dv_devx_obj_create(CQ) failed on mlx5_1, syndrome 0x2a: Remote I/O error\n",
         "mlx5: gpu0001: got completion with error:\n" + ABORT + OFI.format("x"),
     ],
 )
@@ -67,3 +82,30 @@ def test_an_address_of_docker_is_everybody_s(analyzed):
     assert verdict(analysis)[:3] == ("wrong-nic", (), ())
     other = analyzed({"job.log": line.format("10.0.0.7")})
     assert other.ranked.verdict is None or other.ranked.verdict.slug != "wrong-nic"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        VERBS.format("none"),
+        "[gpu0001:7:0:7] ib_mlx5_log.c:143  DCI QP 0x14e4 wqe[0]: SEND s-e [inl len 18]\n",
+        "[1787220000.91] [gpu0001:7:0] ib_device.c:481  UCX  WARN  IB Async event on "
+        "mlx5_0: client reregistration on port 1\n",
+    ],
+)
+def test_what_ucx_tells_beside_is_no_network_error(analyzed, text):
+    assert analyzed({"job.log": text}).ranked.verdict is None
+
+
+@pytest.mark.parametrize(
+    ("error", "slug"),
+    [("No route to host", "unreachable-peer"), ("Connection refused", "socket-error")],
+)
+def test_an_address_that_ucx_cannot_connect_to_tells_why(analyzed, error, slug):
+    line = (
+        "[1787220000.475958] [gpu0002:5215 :0]            sock.c:325  UCX  ERROR   "
+        f"connect(fd=40, dest_addr=10.20.0.11:40703) failed: {error}\n"
+    )
+    assert analyzed({"job.log": line}).ranked.verdict.slug == slug
+    other = line.replace("ERROR  ", "DEBUG").replace("failed: ", "")
+    assert analyzed({"job.log": other}).ranked.verdict is None

@@ -304,3 +304,29 @@ def test_one_of_many_attempts_without_its_header_is_no_failure(analyzed):
         "retrying (1/34) after sleep for 100 msec\n"
     )
     assert analyzed({"issue.md": log}).ranked.verdict is None
+
+
+CLOSED = "torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Gone?\n"
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        "RuntimeError: Connection reset by peer\n",
+        CLOSED,
+        "nixl._bindings.nixlRemoteDisconnectError: NIXL_ERR_REMOTE_DISCONNECT\n",
+        "RuntimeError: [/x/gloo/transport/tcp/pair.cc:143] Socket closed [10.0.0.9]:4\n",
+        "terminate called after throwing an instance of 'gloo::IoException'\n  what():  "
+        "[/x/gloo/transport/tcp/pair.cc:374] writev [10.0.0.9]:4: Connection reset by "
+        "peer\n",
+    ],
+)
+def test_an_exception_about_a_lost_connection_alone_is_possible(analyzed, lost):
+    (finding,) = found(analyzed({"job.log": lost}), SLUG)
+    assert (finding.hosts, finding.ranks) == ((), ())
+    assert finding.confidence == "possible"
+
+
+def test_a_lost_store_beside_a_cause_is_no_finding(analyzed):
+    segfault = "Fatal Python error: Segmentation fault\n"
+    assert not found(analyzed({"job.log": segfault + CLOSED}), SLUG)

@@ -250,3 +250,24 @@ def test_a_global_address_of_ipv6_is_none(analyzed):
     }
     files["rank_1.log"] += REFUSED
     assert not found(analyzed(files))
+
+
+@pytest.mark.parametrize(
+    ("text", "library"),
+    [
+        (
+            "RuntimeError: [enforce fail at /x/gloo/transport/tcp/device.cc:80] rp != "
+            "nullptr. Unable to find address for: ib0\n",
+            "Gloo",
+        ),
+        (
+            "2026:11:20-17:20:51:( 2399) |CCL_ERROR| internal_kvs.cpp:289 "
+            "fill_local_host_ip: can't find interface  to get host IP\n",
+            "oneCCL",
+        ),
+    ],
+)
+def test_no_interface_for_other_libraries_names_the_library(analyzed, text, library):
+    (finding,) = found(analyzed({"job.log": text}))
+    assert (finding.hosts, library in finding.explanation) == ((), True)
+    assert not found(analyzed({"job.log": text.replace("nable to find", "sing")[:90]}))

@@ -100,6 +100,14 @@ def test_the_calls_of_a_signal_handler_are_teardown(analyzed):
         "RuntimeError: ",
         "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/buffer.cc:129]",
         "RuntimeError: InnerRunOpApi:OpParamMaker.cpp:281 HcclAllreduce failed",
+        "RuntimeError: [/x/gloo/transport/tcp/socket.cc:220] recv: Bad address",
+        "RuntimeError: MPI error in: ../c10d/ProcessGroupMPI.cpp:50, with error code: 15",
+        "nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND",
+        "RuntimeError: DeepEP error: timeout (dispatch CPU)",
+        "RuntimeError: NCCL communicator was aborted.",
+        "RuntimeError: Stop_waiting response is expected",
+        "RuntimeError: Timeout waiting for key: default_pg/0/0 after 1800000 ms",
+        "RuntimeError: Work ran time out after 600001 milliseconds.",
     ],
 )
 def test_words_that_are_lost_or_of_a_library_accuse_nobody(analyzed, last):
