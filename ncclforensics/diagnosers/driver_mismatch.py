@@ -57,6 +57,7 @@ MESSAGES = (
     *("nvidia.nvml_failed", "system.container_failed"),
     *("nvidia.smi.no_driver", "nvidia.api_mismatch"),
     *("nvidia.driver_combination", "nvidia.forward_compatibility"),
+    "nccl.nvml.failure",
 )
 SAYS = (
     r"(?i)driver version is insufficient|driver on your system is too old"

@@ -74,6 +74,7 @@ COMPLETION = (
 FABRIC = (
     *("rdma.ofi.failed", "rdma.efa.failed", "nccl.ib.no_device_left"),
     *("rdma.cxi.failed", "rdma.mlx5.completion", "launchers.mpi.abort"),
+    "rdma.efa.failed.early",
 )
 CONNECT = (
     *("nccl.ib.modify_qp_failed", "rdma.modify_qp_failed"),

@@ -166,7 +166,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         explanation += UNKNOWN
     yield Finding(
         slug="rendezvous-failed",
-        confidence="certain",
+        # other programs may raise the same few words
+        confidence="likely" if (told["message"] == RAISED).all() else "certain",
         headline=headline[:200],
         evidence=(*who.cites, *common.cites(told)),
         explanation=explanation.strip(),

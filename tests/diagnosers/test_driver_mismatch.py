@@ -65,3 +65,11 @@ def test_the_host_that_says_so_is_named(analyzed, line):
 )
 def test_other_failures_and_warnings_are_silent(analyzed, line):
     assert not found(analyzed({"rank_3.log": line}), SLUG)
+
+
+def test_nccl_that_cannot_use_nvml_names_the_host_for_this_reason_only(analyzed):
+    line = "gpu0002:7:7 [0] NCCL WARN nvmlInit_v2() failed: {}\n"
+    log = line.format("Driver/library version mismatch")
+    top = analyzed({"job.log": log}).ranked.verdict
+    assert (top.slug, top.hosts) == ("driver-mismatch", ("gpu0002",))
+    assert analyzed({"job.log": line.format("Not Found")}).ranked.verdict is None

@@ -272,6 +272,12 @@ def test_a_flushed_request_of_mooncake_says_nothing(analyzed):
             "show_gids",
             (),
         ),
+        (
+            "/opt/ibrc/ibrc.cpp:523: error status: 7 (NVSHMEMX_ERROR_INTERNAL) IBRC QP "
+            "modify INIT->RTR failed: pe 12 device mlx5_3 devid 3 port 1\n",
+            "mlx5_3",
+            (),
+        ),
         (SLICE.format("transport retry counter exceeded"), "ibstat", ("10.0.0.12",)),
     ],
 )

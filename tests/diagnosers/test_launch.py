@@ -632,7 +632,7 @@ def test_an_answer_of_the_store_that_is_late_says_nothing(analyzed):
 @pytest.mark.parametrize(
     ("line", "confidence"),
     [
-        ("RuntimeError: No route to host\n", "certain"),
+        ("RuntimeError: No route to host\n", "likely"),
         ("with two nodes I get `RuntimeError: No route to host` here\n", "possible"),
         (
             "2026:11:20-17:20:51:( 2399) |CCL_ERROR| internal_kvs.cpp:529 kvs_init: "
