@@ -138,17 +138,18 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 def _elsewhere(frames: Frames) -> Finding | None:
     """Return the finding for two sides whose tensors stall on each other in Horovod."""
-    lines, ranks = horovod_stalls.elsewhere(frames)
+    lines, ranks, tie = horovod_stalls.elsewhere(frames)
     if not ranks:
         return None
-    who = common.ranks(ranks)
+    did = "wait for each other" if tie else "submitted other tensors than the others"
     return Finding(
         slug="collective-mismatch",
         confidence="likely",
-        headline=f"{who} submitted other tensors than the others"[:200],
+        headline=f"{common.ranks(ranks)} {did}"[:200],
         evidence=common.cites(lines),
         explanation="Horovod's list shows two sides: each submitted what the other "
-        "lacks, so they make different calls and wait for each other.",
+        "lacks, so they make different calls and wait for each other."
+        + (" Neither side is smaller." if tie else ""),
         remedy=REMEDY,
         ranks=ranks,
         hosts=common.hosts_of(frames, ranks),

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 MISSING = ("launchers.horovod.missing", "launchers.horovod.missing.tensor")
 READY = "launchers.horovod.ready"
+# what Horovod puts into a tensor's name
+OP = "(allreduce|allgather|broadcast|alltoall|reducescatter)"
 
 
 def lacking(frames: Frames) -> pl.DataFrame:
@@ -29,32 +31,38 @@ def lacking(frames: Frames) -> pl.DataFrame:
     )
 
 
-def elsewhere(frames: Frames) -> tuple[pl.DataFrame, tuple[int, ...]]:
+def elsewhere(frames: Frames) -> tuple[pl.DataFrame, tuple[int, ...], bool]:
     """Return the lines of two sides that wait for each other, and the smaller side.
 
     Each rank came to one of two sets of tensors and lacks the other, so both sides
-    called something else. Without two such sides, or if they are equal, no rank: these
-    may make the same calls in another order.
+    called something else. Equal sides are a tie of all ranks if their operations
+    differ: else they may make the same calls in another order. Without two such sides,
+    no rank.
     """
     listed = frames.message(*MISSING, READY)
     column = "missing" if "missing" in listed.columns else "ready"
     if not {column, "tensor"} <= set(listed.columns):
-        return listed.clear(), ()
+        return listed.clear(), (), False
     told = listed.drop_nulls(column)
     numbers = pl.col(column).cast(pl.String).str.extract_all(r"\d+")
     each = (
         told.select("tensor", numbers.cast(pl.List(pl.Int64)).alias("rank"))
         .explode("rank")
         .group_by("tensor")
-        .agg(pl.col("rank").unique())
+        .agg(pl.col("rank").unique().sort())
     )
     sides = sorted({frozenset(ranks) for ranks in each["rank"]}, key=len)
     size = _size(frames, [max(side) for side in sides])
     apart = len(sides) == 2 and not sides[0] & sides[1]
     if not apart or sides[0] | sides[1] != {*range(size)}:
-        return told.clear(), ()
+        return told.clear(), (), False
     equal = len(sides[0]) == len(sides[1])
-    return told, () if equal else tuple(sorted(sides[0]))
+    if not equal:
+        return told, tuple(sorted(sides[0])), False
+    ops = each.with_columns(op=pl.col("tensor").str.to_lowercase().str.extract(OP))
+    kinds = [{*some["op"]} for _, some in ops.group_by(pl.col("rank").list.first())]
+    apart = None not in kinds[0] | kinds[1] and not kinds[0] & kinds[1]
+    return told, tuple(sorted(sides[0] | sides[1])) if apart else (), apart
 
 
 def _not_ready(frames: Frames) -> pl.DataFrame:

@@ -56,6 +56,15 @@ def test_ranks_that_wait_for_each_other_s_tensors_are_both_right(analyzed):
     assert analysis.ranked.outcome == "inconclusive"
 
 
+def test_equal_sides_in_different_operations_are_a_tie(analyzed):
+    each = "Missing ranks:\n0: [broadcast.sz]\n1: [allreduce.fc.bias ...]\n"
+    analysis = analyzed({"job.log": STALL + each})
+    (finding,) = found(analysis, "collective-mismatch")
+    assert (finding.ranks, finding.confidence) == ((0, 1), "likely")
+    same = each.replace("broadcast.sz", "allreduce.conv.bias")
+    assert not found(analyzed({"job.log": STALL + same}), "collective-mismatch")
+
+
 def test_a_stall_that_passed_names_nobody(analyzed):
     went_on = STALL + LIST + "step 120 loss 2.1\n"
     assert not found(analyzed({"job.log": went_on}), SLUG)
