@@ -6,12 +6,14 @@ What it means
 
 How we know
     Slurm's `CANCELLED` without `DUE TO`, or `DUE to SIGNAL`; job state CANCELLED or
-    DEADLINE; `CANCELLED by <uid>` of sacct; LSF's `TERM_OWNER` or `TERM_ADMIN`;
-    Determined's `was killed by user`; a pod with a deletion timestamp; SIGINT or SIGHUP
-    (the terminal was closed) that reached the agent, srun or every rank; with nothing
-    before it that says that the job had already failed or hung. A cancelled step
-    without its job says nothing, as srun also cancels a step after one of its tasks
-    failed, unless srun shows that all tasks ended by its signal.
+    DEADLINE; `CANCELLED by <uid>` of sacct; LSF's `TERM_OWNER` or `TERM_ADMIN`; PBS' or
+    Grid Engine's `qdel`; Flux' `type=cancel`; Determined's `was killed by user`; a pod
+    with a deletion timestamp; SIGINT or SIGHUP (the terminal was closed) that reached
+    the agent, srun or every rank; with nothing before it that says that the job had
+    already failed or hung. A cancelled step without its job says nothing, as srun also
+    cancels a step after one of its tasks failed, unless srun shows that all tasks ended
+    by its signal, or that it got SIGCONT itself, with which Slurm begins to end a whole
+    job.
 
 What to do
     Ask who cancelled it: `sacct -j <job> -X -o JobID,State%30,End` names the user id.
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
 FAMILY = "dead-rank"
 NEEDS = (
     *("slurm.", "launchers.lsf", "launchers.kubernetes", "torchelastic.", "python."),
-    "launchers.killed_by_user",
+    *("launchers.killed_by_user", "launchers.batch", "launchers.flux"),
 )
 MISSING = "no scheduler's output"
 NEXT_TIME = "keep the job's own output file: sbatch --output=%x-%j.out"
@@ -58,13 +60,17 @@ SPREADS = True
 STATES = ("CANCELLED", "DEADLINE")
 OWNED = (
     *("slurm.sacct.cancelled", "launchers.lsf.killed_by", "slurm.interrupted"),
-    "launchers.killed_by_user",
+    *("launchers.killed_by_user", "launchers.batch.deleted"),
+    "launchers.flux.cancelled",
 )
+# schedulers and root, who delete a job for reasons of their own
+NO_USER = r"^(?:maui|moab|pbs_server|Scheduler|root)$"
 # a controller may delete a pod as well as a person
 DELETED = "launchers.kubernetes.deleted"
 AUDITED = "launchers.kubernetes.audit_deleted"
 # users of the cluster itself, such as the controller that cleans up an ended job
 SYSTEM = "system:"
+CONTINUED = "slurm.continued"
 SIGNALLED = ("torchelastic.signalled", "torchelastic.signalled.raised")
 SENT = r"(?:^|\.)(?:KeyboardInterrupt|SignalException)$"
 INTERRUPT = r"^(?:[12]|(?:Signals\.)?SIG(?:INT|HUP))$"  # Ctrl-C, a closed terminal
@@ -76,6 +82,8 @@ OTHERS = (
     *("slurm.sacct.out_of_memory", "slurm.oom_kill", "slurm.memory_limit"),
     "launchers.kubernetes.preempted",
     *("launchers.kubernetes.deadline", "launchers.kubernetes.evicted"),
+    *("launchers.batch.memory_limit", "launchers.lsf.preempted"),
+    *("launchers.sge.wallclock", "launchers.flux.timeout", "cloud.skypilot.preempted"),
 )
 # a rank gave up on a call: nothing that a signal leaves
 GAVE_UP = r"^c10d\.(?:watchdog|gloo|blocking_wait)\.timeout"
@@ -124,6 +132,9 @@ def _lines(frames: Frames) -> pl.DataFrame:
     if "state" in states.columns:
         states = states.filter(pl.col("state").is_in(STATES))
     owned = external_stop.slurm_time(frames.message(*OWNED, DELETED))
+    if "user" in owned.columns:
+        by_rule = pl.col("user").str.contains(NO_USER).fill_null(False)
+        owned = owned.filter(~by_rule)
     audited = frames.message(AUDITED)
     if "user" in audited.columns:
         audited = audited.filter(~pl.col("user").str.starts_with(SYSTEM))
@@ -200,13 +211,15 @@ def _is_step_alone(frames: Frames, lines: pl.DataFrame) -> bool:
     """Whether only a step was cancelled, which srun also does after a failure.
 
     Then srun prints which task failed. Where it prints only tasks that got its signal,
-    and prints them after the cancel, none had failed.
+    and prints them after the cancel, none had failed. Where Slurm signals srun itself
+    and no task failed, the whole job was ended.
     """
     if set(lines["message"]) != {"slurm.cancelled"} or (lines["what"] == "JOB").any():
         return False
     ends = exit_records.torn_down(frames)
     sent = ends["reason"].is_in(exit_records.ENDED_BY_SRUN)
-    return not (ends.height and sent.all() and exit_records.of_slurm(frames).is_empty())
+    told = (ends.height and sent.all()) or frames.message(CONTINUED).height
+    return not (told and exit_records.of_slurm(frames).is_empty())
 
 
 def _by(lines: pl.DataFrame) -> str:

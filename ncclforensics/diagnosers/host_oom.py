@@ -7,7 +7,9 @@ What it means
 
 How we know
     The kernel's `Out of memory: Killed process` or `oom-kill:` with that process,
-    Slurm's `oom_kill event`, Kubernetes' `OOMKilled`, or Ray's memory monitor. The rank
+    Slurm's `oom_kill event`, the memory limit of PBS, LSF or Grid Engine, Kubernetes'
+    `OOMKilled`, the words of SageMaker, Vertex AI or AWS for it, or Ray's memory
+    monitor. The rank
     is the one with that host and pid. If the pid does not match, because a container
     counts pids differently from the kernel, it is the only rank on that host that ended
     by SIGKILL.
@@ -47,7 +49,10 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "dead-rank"
-NEEDS = ("kernel.", "slurm.", "launchers.kubernetes", "launchers.ray", "exits")
+NEEDS = (
+    *("kernel.", "slurm.", "launchers.kubernetes", "launchers.ray", "exits"),
+    *("launchers.batch", "cloud.memory"),
+)
 MISSING = "no kernel log, no scheduler's output and no exit codes"
 NEXT_TIME = "keep `journalctl -k` of each host, and the scheduler's own output"
 EXPLAINS = (
@@ -72,7 +77,8 @@ KEEPERS = (
     "launchers.kubernetes.system_oom",
     "launchers.ray.low_memory",
     "launchers.ray.low_memory.node",
-    "launchers.ray.memory_pressure",
+    *("launchers.ray.memory_pressure", "launchers.ray.low_memory.old"),
+    *("launchers.batch.memory_limit", "cloud.memory"),
 )
 KILLED = -signal.SIGKILL
 COLUMNS = ("message", "text", "t", "rank", "host", "pid", "source", "line")

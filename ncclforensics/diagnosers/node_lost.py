@@ -8,8 +8,10 @@ How we know
     Slurm's `Node failure on`, `DUE TO NODE FAILURE`, state NODE_FAIL or `not
     responding, setting DOWN`; a node of this job that `scontrol show node` or `sinfo
     -R` lists as `Not responding`; PBS' `job preempted (node failure)`; Kubernetes'
-    `NodeNotReady`, or `NotReady` in `kubectl get nodes` (only possible, unless pods of
-    it cannot end); Ray's missed heartbeats; mpirun's lost daemon. A host is named only
+    `NodeNotReady`, `PodGC: node no longer exists` or a node that rebooted, or
+    `NotReady` in `kubectl get nodes` (only possible, unless pods of it cannot end);
+    Google's `hostError`; Ray's missed heartbeats or lost raylet; the lost daemon of
+    mpirun, Flux or PBS. A host is named only
     where such a line names it: the node that prints `CANCELLED … DUE TO NODE FAILURE`
     is one that survived. If one node was lost, the ranks that others wait for in dumps,
     and that left no dump and no log, ran on it, if they are no more than another node
@@ -58,7 +60,7 @@ if TYPE_CHECKING:
 FAMILY = "dead-rank"
 NEEDS = (
     *("calls", "slurm.", "launchers.kubernetes", "launchers.ray", "launchers.mpi"),
-    *("launchers.pbs", "launchers.agent_silent"),
+    *("launchers.pbs", "launchers.agent_silent", "launchers.flux", "cloud.host_gone"),
 )
 MISSING = "no scheduler's or launcher's output"
 NEXT_TIME = "keep the scheduler's log: scontrol show node, sacct -j <job> -o all"
@@ -91,7 +93,9 @@ NAMED = (
     "slurm.node_down",
     "launchers.kubernetes.node_not_ready",
     LISTED,
-    "launchers.ray.node_dead",
+    *("launchers.kubernetes.node_gone", "cloud.host_gone"),
+    *("launchers.ray.node_dead", "launchers.ray.node_lost"),
+    *("launchers.flux.shell_lost", "launchers.pbs.sister_lost"),
     "launchers.mpi.daemon_lost",
     "launchers.mpi.daemon_lost.early",
     "launchers.mpi.shepherd_died",
@@ -100,6 +104,8 @@ NAMED = (
 WEAK = (
     *("launchers.mpi.daemon_lost", "launchers.mpi.daemon_lost.early"),
     *("launchers.ray.node_dead", "launchers.mpi.shepherd_died", LISTED),
+    *("launchers.ray.node_lost", "launchers.flux.shell_lost"),
+    "launchers.pbs.sister_lost",
     *(SILENT, RAY_ACTOR),
 )
 

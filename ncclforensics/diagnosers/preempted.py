@@ -5,11 +5,12 @@ What it means
     Processes there were told to stop and then killed. Nothing in the job is wrong.
 
 How we know
-    Slurm's `DUE TO PREEMPTION` or job state PREEMPTED, Kubernetes' `Preempted by …` or
-    `PreemptionByScheduler`, Ray Train's watcher, submitit's `this job is preempted`
-    (likely: any early signal looks so to it), or a spot or preemption notice of AWS,
-    Google or Azure, with nothing before it that says that the job had already failed or
-    hung.
+    Slurm's `DUE TO PREEMPTION` or job state PREEMPTED, LSF's `TERM_PREEMPT`,
+    Kubernetes' `Preempted by …` or `PreemptionByScheduler`, Volcano's and Kueue's words
+    for it, a pod that its autoscaler deletes with the node, Ray Train's watcher,
+    submitit's `this job is preempted` or a pod that ended in `node shutdown` (likely: a
+    person may have done it), or a spot or preemption notice of AWS, Google, Azure or
+    SkyPilot, with nothing before it that says that the job had already failed or hung.
 
 What to do
     Restart from the last checkpoint. Save a checkpoint when the notice comes: SIGTERM
@@ -41,7 +42,10 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "dead-rank"
-NEEDS = ("slurm.", "cloud.", "launchers.kubernetes", "launchers.ray")
+NEEDS = (
+    *("slurm.", "cloud.", "launchers.kubernetes", "launchers.ray"),
+    "launchers.lsf",
+)
 MISSING = "no scheduler's output and no notice of the cloud"
 NEXT_TIME = "keep the job's own output file, and the events of its pods"
 EXPLAINS = (
@@ -59,6 +63,7 @@ EXPLAINS = (
 SPREADS = True
 
 SUBMITIT = "slurm.submitit.preempted"
+SHUTDOWN = "launchers.kubernetes.node_shutdown"
 LINES = (
     "slurm.cancelled",
     "slurm.state",
@@ -71,7 +76,10 @@ LINES = (
     "cloud.spot.itn",
     "cloud.spot.google",
     "cloud.spot.azure",
+    *("cloud.skypilot.preempted", "launchers.lsf.preempted", SHUTDOWN),
 )
+# who shut the machine down, or who sent the signal, is not said
+UNSURE = (SUBMITIT, SHUTDOWN)
 REMEDY = (
     "start again from the last checkpoint: sbatch --requeue, or a job controller",
     "trap SIGTERM and save: #SBATCH --signal=B:USR1@120",
@@ -119,8 +127,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         common.strings(nodes) or common.strings(listed) or common.hosts(lines["host"])
     )
     pods = common.pods(lines)
-    if "disrupted" in lines.columns:
-        pods += common.strings(lines["disrupted"])
+    for named in ("disrupted", "evicted"):
+        pods += common.strings(lines[named]) if named in lines.columns else ()
     pods = tuple(sorted(set(pods)))
     # a cloud takes back the machine that prints its notice
     taken = lines.filter(pl.col("message").str.starts_with("cloud."))["host"]
@@ -137,7 +145,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     where += f" with {common.ranks(ranks)}" if ranks else ""
     yield Finding(
         slug="preempted",
-        confidence="likely" if (lines["message"] == SUBMITIT).all() else "certain",
+        confidence="likely" if lines["message"].is_in(UNSURE).all() else "certain",
         headline=f"the job was preempted{where}{_by_slurm(lines)}",
         evidence=common.cites(lines),
         explanation="It was stopped from outside to make room, and nothing had failed "

@@ -82,7 +82,8 @@ UNREACHED = (
     *("launchers.horovod.start_timeout", "launchers.mpi.daemon_not_started"),
     *("launchers.mpi.no_slots", "launchers.horovod.task_not_started"),
     *("launchers.horovod.start_timeout.raised", "rdma.oneccl.kvs_timeout"),
-    "c10d.store.address_missing",
+    *("c10d.store.address_missing", "launchers.ray.not_started"),
+    "launchers.kueue.not_ready",
     *not_joined.LOGINS,
 )
 AGENTS = "torchelastic.rendezvous.failed"

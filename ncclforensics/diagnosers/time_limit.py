@@ -6,9 +6,11 @@ What it means
 
 How we know
     Slurm's `DUE TO TIME LIMIT` or job state TIMEOUT, PBS' `walltime … exceeded limit`,
-    LSF's `TERM_RUNLIMIT`, submitit's `Job not requeued because: timed-out`, or
-    Kubernetes' `active longer than specified deadline`, with nothing before it that
-    says that the job had already failed or hung.
+    LSF's `TERM_RUNLIMIT`, Grid Engine's `exceeded hard wallclock time`, Flux'
+    `type=timeout`, submitit's `Job not requeued because: timed-out`, Kubernetes'
+    `active longer than specified deadline`, or AWS Batch's `Job attempt duration
+    exceeded timeout`, with nothing before it that says that the job had already failed
+    or hung.
 
 What to do
     Ask for more time, or save often enough and requeue the job. Have the scheduler
@@ -36,7 +38,10 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "dead-rank"
-NEEDS = ("slurm.", "launchers.pbs", "launchers.lsf", "launchers.kubernetes")
+NEEDS = (
+    *("slurm.", "launchers.pbs", "launchers.lsf", "launchers.kubernetes", "cloud."),
+    *("launchers.sge", "launchers.flux"),
+)
 MISSING = "no scheduler's output"
 NEXT_TIME = "keep the job's own output file: sbatch --output=%x-%j.out"
 EXPLAINS = external_stop.ECHOES
@@ -49,7 +54,8 @@ LINES = (
     *("slurm.submitit.timed_out", "slurm.allocation_ended"),
     "launchers.pbs.walltime",
     "launchers.lsf.runlimit",
-    "launchers.kubernetes.deadline",
+    *("launchers.kubernetes.deadline", "launchers.sge.wallclock"),
+    *("launchers.flux.timeout", "cloud.deadline"),
 )
 REMEDY = (
     "sbatch --time=<longer> …   # or start again from the last checkpoint",

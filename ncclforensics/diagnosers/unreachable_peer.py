@@ -72,7 +72,8 @@ FAILED = (
     *("nccl.socket.connect_failed", "nccl.socket.connect_exhausted"),
     *("nccl.socket.connect_gave_up", "nccl.socket.connect_failed.early"),
     *("c10d.gloo.connect_error", "c10d.gloo.connect_failed"),
-    *("launchers.mpi.connect_failed", "rdma.ucx.connect_failed"),
+    *("launchers.mpi.connect_failed", "launchers.mpi.connect_failed.warned"),
+    "rdma.ucx.connect_failed",
 )
 RETRY = ("nccl.socket.connect_retry",)
 REASONS = ("error", "timeout", "poll_error", "errno", "what")

@@ -52,6 +52,7 @@ NEEDS = (
     *("nccl.ib.ends_differ", "launchers.mpi.connect_failed"),
     *("rdma.oneccl.no_interface", "c10d.gloo.no_interface"),
 )
+OF_MPI = ("launchers.mpi.connect_failed", "launchers.mpi.connect_failed.warned")
 MISSING = "no NCCL_DEBUG=INFO lines that say which interface was chosen"
 NEXT_TIME = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,ENV"
 EXPLAINS = (
@@ -268,7 +269,7 @@ def _subnet_differs(frames: Frames, using: pl.DataFrame) -> Finding | None:
 
 def _own_bridge(frames: Frames, _using: pl.DataFrame) -> Finding | None:
     """Find connects of MPI to Docker's bridge, which is each machine's own."""
-    lines = frames.message("launchers.mpi.connect_failed")
+    lines = frames.message(*OF_MPI)
     lines = lines.filter(pl.col("peer") == DOCKER) if lines.height else lines
     if lines.is_empty():
         return None

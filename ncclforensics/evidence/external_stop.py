@@ -24,7 +24,8 @@ STOPS = (
     "torchelastic.signalled.raised",
     "launchers.deepspeed.told",
     "launchers.pbs.walltime",
-    "launchers.lsf.runlimit",
+    *("launchers.lsf.runlimit", "launchers.lsf.preempted", "launchers.sge.wallclock"),
+    *("launchers.flux.timeout", "launchers.flux.cancelled"),
 )
 # programs that report on the machine: their lines are no sign that the job failed
 OUTSIDE = r"^(?:kernel|nvidia|slurm|cloud|launchers\.kubernetes)\."

@@ -32,6 +32,7 @@ FILES = (
 RANDOM = r"^(.+-\d+)-[bcdfghjklmnpqrstvwxz2456789]{5}$"
 # why it did not start: no node for it, or not said; and what it lacked
 UNPLACED, PENDING = "FailedScheduling", "Pending"
+REFUSED = "UnexpectedAdmissionError"  # its node has fewer devices than it was sent for
 NO_ROOM, NO_IMAGE = "no-room", "no-image"
 # messages that name pods, the first of them the node and the namespace
 NAMING = (PLACED, "launchers.kubernetes.started", NOT_STARTED)
@@ -106,7 +107,7 @@ def lacked(lines: pl.DataFrame) -> str:
     states = {*lines.filter(pl.col("why").is_null())["state"]}
     if reasons == {UNPLACED} and states <= {PENDING}:
         return NO_ROOM
-    return "" if reasons or PENDING in states else NO_IMAGE
+    return "" if reasons or states & {PENDING, REFUSED} else NO_IMAGE
 
 
 def nodes(frames: Frames, pods: tuple[str, ...]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.identity.host_names import NOWHERE
-from ncclforensics.evidence import external_stop
+from ncclforensics.evidence import exceptions, external_stop
 from ncclforensics.evidence.exceptions import SCHEMA
 from ncclforensics.model.frames import needing
 from ncclforensics.model.tables import without_rows
@@ -35,6 +35,9 @@ RAY = (
     *("launchers.ray.actor_died", "launchers.ray.worker_died"),
     "launchers.ray.worker_failed",
 )
+OF_MPI = ("launchers.mpi.abort_called", "launchers.mpi.exited")
+# what the program itself asked Ray to do
+ASKED = "killed by `ray.kill`"
 # a process with one of these lines aborted itself because of a peer
 SELF_ABORT = (
     "c10d.watchdog.abort",
@@ -47,7 +50,8 @@ SELF_ABORT = (
 
 def gone(frames: Frames) -> pl.DataFrame:
     """Return what such lines tell of processes that ended by themselves, in SCHEMA."""
-    return pl.concat([_of_ray(frames), _of_lines(frames), _of_services(frames)])
+    found = (_of_ray, _of_lines, _of_services, _of_mpi)
+    return pl.concat([find(frames) for find in found])
 
 
 def _of_ray(frames: Frames) -> pl.DataFrame:
@@ -57,12 +61,7 @@ def _of_ray(frames: Frames) -> pl.DataFrame:
     named.
     """
     lines = frames.message(*RAY)
-    victims = frames["events"].filter(pl.col("role") == "victim")["rank"]
-    others = pl.concat([victims, frames.message(*SELF_ABORT)["rank"]])
-    if others.len():
-        # a victim that is not known may be the very worker
-        own = ~pl.col("rank").is_in(others.implode()) & pl.lit(not others.null_count())
-        lines = lines.filter(own.fill_null(value=False))
+    lines = _of_no_victim(frames, lines.filter(~pl.col("text").str.contains(ASKED)))
     if lines.is_empty():
         return without_rows(SCHEMA)
     repeated = "repeated" in lines.columns and lines["repeated"].count() > 0
@@ -72,6 +71,32 @@ def _of_ray(frames: Frames) -> pl.DataFrame:
     host = where if known.height == 1 and not repeated else pl.lit(None)
     lines = lines.with_columns(host.cast(pl.String).alias("host"))
     return _as_exits(lines, "its Ray worker is gone, and nothing tells why")
+
+
+def _of_no_victim(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
+    """Drop the lines about ranks that lost a peer, or that may have."""
+    victims = frames["events"].filter(pl.col("role") == "victim")["rank"]
+    others = pl.concat([victims, frames.message(*SELF_ABORT)["rank"]])
+    if not others.len():
+        return lines
+    # a victim that is not known may be the very process
+    own = ~pl.col("rank").is_in(others.implode()) & pl.lit(not others.null_count())
+    return lines.filter(own.fill_null(value=False))
+
+
+def _of_mpi(frames: Frames) -> pl.DataFrame:
+    """Return the only rank that called MPI_Abort or left without a word, in SCHEMA.
+
+    One that raised an exception has said more than that.
+    """
+    lines = frames.message(*OF_MPI)
+    if "process" in lines.columns:
+        named = pl.coalesce("rank", pl.col("process").cast(pl.Int64))
+        lines = lines.with_columns(rank=named)
+    lines = _of_no_victim(frames, lines)
+    if lines["rank"].n_unique() != 1 or exceptions.uncaught(frames).height:
+        return without_rows(SCHEMA)
+    return _as_exits(lines.head(1), "it ended the job, and nothing tells why")
 
 
 def _of_services(frames: Frames) -> pl.DataFrame:

@@ -109,3 +109,76 @@ def test_an_address_that_ucx_cannot_connect_to_tells_why(analyzed, error, slug):
     assert analyzed({"job.log": line}).ranked.verdict.slug == slug
     other = line.replace("ERROR  ", "DEBUG").replace("failed: ", "")
     assert analyzed({"job.log": other}).ranked.verdict is None
+
+
+CONNECT = (
+    "WARNING: Open MPI failed to TCP connect to a peer MPI process.  This\n"
+    "should not happen.\n\n  Local host: gpu0001\n  PID:        41011\n"
+    "  Message:    connect() to {}:1024 failed\n  Error:      {}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("peer", "error", "slug"),
+    [
+        ("10.20.0.12", "No route to host (113)", "unreachable-peer"),
+        ("172.17.0.1", "Connection refused (111)", "wrong-nic"),
+    ],
+)
+def test_the_address_that_open_mpi_tried_tells_the_class(analyzed, peer, error, slug):
+    assert verdict(analyzed({"job.log": CONNECT.format(peer, error)}))[0] == slug
+
+
+def test_a_peer_that_refuses_may_only_be_late(analyzed):
+    late = CONNECT.format("10.20.0.12", "Connection refused (111)")
+    assert verdict(analyzed({"job.log": late})) in ("inconclusive", "no-failure")
+
+
+CALLED = "MPI_ABORT was invoked on rank {} in communicator MPI_COMM_WORLD\n"
+ENDS = (
+    CALLED.format(3) + "with errorcode 1.\n",
+    "Abort(1) on node 3 (rank 3 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, "
+    "1) - process 3\n",
+    "mpirun has exited due to process rank 3 with PID 41011 on\nnode gpu0001 exiting "
+    "improperly. There are three reasons this could occur:\n",
+    "[gpu0001:mpispawn_0][child_handler] MPI process (rank: 3, pid: 41011) terminated "
+    "with signal 11 -> abort job\n",
+    "_pmiu_daemon(SIGCHLD): [NID 01234] [c6-0c1s4n2] [Fri Nov 20 12:00:00 2026] PE RANK "
+    "3 exit signal Segmentation fault\n",
+)
+
+
+@pytest.mark.parametrize("text", ENDS)
+def test_the_rank_that_ended_the_job_is_named(analyzed, text):
+    assert verdict(analyzed({"job.log": text}))[:2] == ("crashed-rank", (3,))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CALLED.format(3) + CALLED.format(1),
+        # its own Horovod says that it had lost a peer
+        "[1,3]<stderr>:[2026-11-20 12:00:00.555830: E /src/horovod/common/operations.cc:"
+        "548] Horovod background loop uncaught exception: Connection reset by peer\n"
+        + CALLED.format(3),
+        "MPI_ABORT was invoked on rank 0 in communicator MPI COMMUNICATOR 4 SPLIT FROM 0\n",
+    ],
+)
+def test_who_aborts_after_another_or_as_one_of_several_is_not_named(analyzed, text):
+    top = analyzed({"job.log": text}).ranked.verdict
+    assert top is None or not top.ranks
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [("Segmentation fault (signal 11)", True), ("Interrupt (signal 2)", False)],
+)
+def test_only_a_fault_that_hydra_reports_is_a_crash(analyzed, reason, told):
+    text = f"YOUR APPLICATION TERMINATED WITH THE EXIT STRING: {reason}\n"
+    found = analyzed({"job.log": text}).ranked.findings
+    assert ("crashed-rank" in [f.slug for _, f in found]) == told
+
+
+def test_a_daemon_that_never_reported_back_was_not_started(analyzed):
+    line = "An ORTE daemon has unexpectedly failed after launch and before\n"
+    assert verdict(analyzed({"job.log": line}))[0] == "rendezvous-failed"

@@ -138,3 +138,121 @@ def test_the_task_whose_exception_ray_prints_raised_it(analyzed):
     assert "odd image" in told.ranked.verdict.headline
     peer = RAISED.replace("ValueError", "ActorDiedError")
     assert verdict(analyzed({"driver.log": starts + peer}))[0] != "crashed-rank"
+
+
+EVENT = "2m   Normal   {}   pod/llm-worker-3   {}\n"
+SAID = {
+    "preempted": (
+        EVENT.format("Evict", "Pod is evicted, because of reclaim"),
+        EVENT.format("Preempting", "Preempted in order to admit critical pod"),
+        EVENT.format("ScaleDown", "deleting pod for node scale down"),
+        "2m   Normal   EvictedDueToPreempted   workload/job-llm-1f2e   Preempted to "
+        "accommodate a workload (UID: 7a3c, JobUID: 1b2c) due to prioritization\n",
+        "Status:   Failed\nReason:   Terminated\nMessage:  Pod was terminated in "
+        "response to imminent node shutdown.\n",
+        "64m  Warning  SpotInterrupted  node/gpu0002  Spot interruption warning was "
+        "triggered\n",
+        '    "Code": "Server.SpotInstanceTermination",\n',
+        "Task state is updated from RUNNING to FAILED on zones/us-central1-a/instances/7 "
+        "due to Spot VM preemption with exit code 50001.\n",
+        "I 11-20 12:00:00 controller.py:118] Cluster is preempted (status: INIT). "
+        "Recovering...\n",
+    ),
+    "time-limit": (
+        "Message:   Pod was active on the node longer than the specified deadline\n",
+        EVENT.format(
+            "PyTorchJobFailed",
+            "PyTorchJob llm has failed because it was active longer than specified "
+            "deadline",
+        ),
+        "message: The workload is deactivated due to exceeding the maximum execution "
+        "time\n",
+        '"statusReason": "Job attempt duration exceeded timeout",\n',
+    ),
+    "node-lost": (
+        "    message: 'PodGC: node no longer exists'\n",
+        '"methodName": "compute.instances.hostError",\n',
+        '"statusReason": "Host EC2 (instance i-0c7b1f2a) terminated.",\n',
+        "The node with client ID 5ad7fa5dd64f has been marked dead because the monitor "
+        "has missed too many heartbeats from it.\n",
+        "ray.exceptions.LocalRayletDiedError: The task's local raylet died. Check "
+        "raylet.out for more information.\n",
+        "(autoscaler +1m20s) Removing 1 nodes of type worker (lost contact with raylet).\n",
+        "The actor is dead because its node has died. Node Id: 5ad7fa5dd64f\n",
+    ),
+    "host-oom": (
+        "ClientError: Please use an instance type with more memory, or reduce the size "
+        "of job data processed on an instance.\n",
+        "Replicas low on memory: workerpool0. Specify a machine with larger memory.\n",
+        '"reason": "OutOfMemoryError: Container killed due to memory usage",\n',
+    ),
+    "rendezvous-failed": (
+        "WorkerGroupStartupTimeoutError: The worker group startup timed out after 30.0 "
+        "seconds waiting for 8 workers. Potential causes include\n",
+        "TimeoutError: Placement group creation timed out. Make sure your cluster either "
+        "has enough resources\n",
+        "2m  Normal  EvictedDueToPodsReadyTimeout  workload/job-llm  Exceeded the "
+        "PodsReady timeout ml/job-llm\n",
+        "llm-worker-3   0/1     UnexpectedAdmissionError   0          5m\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("slug", "text"), [(slug, text) for slug, texts in SAID.items() for text in texts]
+)
+def test_a_platform_says_why_it_ended_a_job_or_did_not_start_it(analyzed, slug, text):
+    told = verdict(analyzed({"events.txt": text}))
+    assert told[:2] == (slug, ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(autoscaler +1m20s) Removing 1 nodes of type worker (idle).\n",
+        '"methodName": "compute.instances.automaticRestart",\n',
+        "5m  Normal  RegisteredNode  node/gpu0002  Node gpu0002 event: Registered Node "
+        "gpu0002 in Controller\n",
+        "I 11-20 12:00:00 controller.py:358] Cluster is preempted or failed (status: "
+        "STOPPED). Recovering...\n",
+        "The actor is dead because it was killed by `ray.kill`.\n",
+        EVENT.format("Killing", "Stopping container pytorch"),
+    ],
+)
+def test_what_a_platform_does_on_ordinary_days_is_no_reason(analyzed, text):
+    assert verdict(analyzed({"events.txt": text})) in ("inconclusive", "no-failure")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "NodeDiedError: Task failed due to the node (where this task was running)  "
+            "was dead or unavailable.\n\nThe node IP: 10.20.0.12, node ID: 5ad7fa5d\n",
+            ("node-lost", "10.20.0.12"),
+        ),
+        (
+            "ray.memory_monitor.RayOutOfMemoryError: More than 95% of the memory on node "
+            "gpu0002 is used (60.11 / 62.0 GB). The top 10 memory consumers are:\n",
+            ("host-oom", "gpu0002"),
+        ),
+        (
+            "Reason:   NodeLost\nMessage:  Node gpu0002 which was running pod llm-0 is "
+            "unresponsive\n",
+            ("node-lost", "gpu0002"),
+        ),
+        (
+            "5m  Warning  Rebooted  node/gpu0002  Node gpu0002 has been rebooted, boot "
+            "id: 0a1b2c3d\n",
+            ("node-lost", "gpu0002"),
+        ),
+        (
+            "D 11-20 12:00:00 backend_utils.py:1404] TPU VM sky-0001-head-tpu is in "
+            "PREEMPTED state. Skipping IP query...\n",
+            ("preempted", "sky-0001-head-tpu"),
+        ),
+    ],
+)
+def test_a_platform_names_the_node(analyzed, text, told):
+    slug, host = told
+    assert verdict(analyzed({"job.log": text})) == (slug, (), (host,))

@@ -46,6 +46,8 @@ BY_NUMBER = {
     "launchers.rank_killed": "launcher",
     "launchers.mpi.signal": "mpirun",
     "launchers.mpi.rank_died": "pals",
+    "launchers.mvapich.ended": "mpispawn",
+    "launchers.hydra.ended": "hydra",
     "launchers.mpi.caught_signal": "the process itself",
     "launchers.ucx.caught_signal": "the process itself",
     "condensed.killed": "torchelastic",
@@ -54,6 +56,7 @@ BY_NAME = {
     "launchers.rank_killed.named": "launcher",
     "launchers.shell.killed": "shell",
     "launchers.spawn.exited": "torch spawn",
+    "launchers.aprun.ended": "aprun",
     "launchers.supervisor.killed": "supervisord",
 }
 # names that the kernel prints for a rank's process or a child of it

@@ -3,6 +3,12 @@
 Local host: gpu0001
 Local PID:  41011
 Peer host:  gpu0002
+
+Where it could not make one, the address and the error take the place of the peer.
+
+PID:        41011
+Message:    connect() to 10.0.0.2:1024 failed
+Error:      No route to host (113)
 """
 
 from __future__ import annotations
@@ -11,20 +17,28 @@ import re
 
 from ncclforensics.parsers.logs.message_parsers.limits import capped
 
-COLUMNS = ("host", "pid", "peer")
+COLUMNS = ("host", "pid", "peer", "error")
 _END = re.compile(
-    r"(?m)^\s*(?P<what>Local host|Local PID|Peer host):[ \t]+(?P<told>[\w.:-]+)"
+    r"(?m)^\s*(?P<what>Local host|(?:Local )?PID|Peer host):[ \t]+(?P<told>[\w.:-]+)"
+)
+_CONNECT = re.compile(
+    r"(?m)^\s*Message:[ \t]+connect\(\) to (?P<peer>[\w.-]+):\d+ failed\s*\n"
+    r"\s*Error:[ \t]+(?P<error>[^(\n]+?) \(\d+\)"
 )
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return one row with `host`, `pid` of the end that prints, and `peer`.
+    """Return one row with `host`, `pid` of the end that prints, `peer` and `error`.
 
     The list is empty if the lines do not name the peer.
     """
-    told = {end["what"]: end["told"] for end in _END.finditer(capped(text))}
-    if "Peer host" not in told:
+    text = capped(text)
+    told = {end["what"]: end["told"] for end in _END.finditer(text)}
+    tried = _CONNECT.search(text)
+    peer = tried["peer"] if tried else told.get("Peer host")
+    if peer is None:
         return []
-    pid = told.get("Local PID", "")
-    row = {"host": told.get("Local host"), "peer": told["Peer host"]}
+    pid = told.get("Local PID", told.get("PID", ""))
+    row = {"host": told.get("Local host"), "peer": peer}
+    row["error"] = tried["error"] if tried else None
     return [row | {"pid": int(pid) if pid.isdecimal() else None}]

@@ -27,17 +27,18 @@ _NODE = re.compile(r"(?m)^The actor (?:is dead|died) because its node has died\b
 def parse(text: str) -> list[dict[str, object]]:
     """Return one row with `pid`, `host` (an address), `rank` of the dead actor.
 
-    `node_died`: Ray says that its whole node did. The list is empty if neither pid nor
-    address is there.
+    `node_died`: Ray says that its whole node did. The list is empty if neither that nor
+    pid or address is there.
     """
     pid, ip, rank = (form.search(text) for form in (_PID, _IP, _FIRST_NODES))
-    if not pid and not ip:
+    node_died = _NODE.search(text) is not None
+    if not (pid or ip or node_died):
         return []
     return [
         {
             "pid": int(pid[1]) if pid else None,
             "host": ip[1] if ip else None,
             "rank": int(rank[1]) if rank else None,
-            "node_died": _NODE.search(text) is not None,
+            "node_died": node_died,
         }
     ]
