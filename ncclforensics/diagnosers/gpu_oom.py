@@ -8,13 +8,8 @@ What it means
 How we know
     torch's `CUDA out of memory. Tried to allocate …` or the like of another framework
     or library, NCCL's `Cuda failure … 'out of memory'`, or NCCL's `Failed to CUDA
-<<<<<<< HEAD
     calloc … bytes` on its own, before any rank's timeout. If timestamps show who was
     first, the first rank to run out is named; otherwise all that ran out.
-=======
-    calloc … bytes` on its own, before any rank's timeout. If timestamps show who was
-    first, the first rank to run out is named; otherwise all that ran out.
->>>>>>> 603c8878 (A torchrun line with a local rank and a pid is no announcement of a rank)
 
 What to do
     Check how much of the memory belongs to the process. If most of it does not, another
