@@ -71,7 +71,11 @@ AUDITED = "launchers.kubernetes.audit_deleted"
 # users of the cluster itself, such as the controller that cleans up an ended job
 SYSTEM = "system:"
 CONTINUED = "slurm.continued"
-SIGNALLED = ("torchelastic.signalled", "torchelastic.signalled.raised")
+# an agent passes on the signal that it got itself; after a failure it sends SIGTERM
+SIGNALLED = (
+    *("torchelastic.signalled", "torchelastic.signalled.raised"),
+    "torchelastic.closing",
+)
 SENT = r"(?:^|\.)(?:KeyboardInterrupt|SignalException)$"
 INTERRUPT = r"^(?:[12]|(?:Signals\.)?SIG(?:INT|HUP))$"  # Ctrl-C, a closed terminal
 # states and causes of other classes that end a job from outside

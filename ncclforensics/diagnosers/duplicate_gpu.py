@@ -115,13 +115,17 @@ def _gpus(lines: pl.DataFrame) -> str:
 def _named(frames: Frames, named: pl.DataFrame) -> tuple[int, ...]:
     """Return the global ranks that the lines name, as far as they are known.
 
-    The lines number ranks within their communicator; its `Init START` lines give the
-    global ranks. If no communicator is known, the one that fails is taken to span the
-    job.
+    The lines number ranks within their communicator, first the one that prints it; its
+    `Init START` lines give the global ranks. If no communicator is known, the one that
+    fails is taken to span the job, unless a rank that prints has another number there.
     """
-    told = set(common.numbers(named["comm_rank"])) | set(
-        common.numbers(named["peer_rank"])
-    )
+    other = (pl.col("rank") != pl.col("comm_rank")).fill_null(False)
+    of_group, of_job = named.filter(other), named.filter(~other)
+    told = {
+        *common.numbers(of_group["rank"]),
+        *common.numbers(of_job["comm_rank"]),
+        *common.numbers(of_job["peer_rank"]),
+    }
     started = frames.message(*STARTED)
     if "comm_rank" not in started.columns:
         return tuple(sorted(told))

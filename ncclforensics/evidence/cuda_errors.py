@@ -8,5 +8,5 @@ from __future__ import annotations
 ERRORS = (
     *("nccl.cuda.failure", "nccl.nvls.cuda_failure", "nccl_tests.cuda_failure"),
     *("python.cuda_error", "python.cuda_error.early", "python.cuda_error.named"),
-    "python.cuda_error.ecc",
+    *("python.cuda_error.ecc", "python.cuda_error.peer"),
 )

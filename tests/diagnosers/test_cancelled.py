@@ -136,6 +136,19 @@ def test_a_key_or_a_closed_terminal_cancels_too(analyzed, signal):
     assert verdict(analyzed({"job.log": f"^C{agent}753] {line}"}))[0] == "cancelled"
 
 
+CLOSING = (
+    "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 23176 closing "
+    "signal {}\n"
+)
+
+
+def test_an_agent_passes_on_the_signal_of_a_closed_terminal(analyzed):
+    text = JOB + CLOSING.format("SIGHUP")
+    assert verdict(analyzed({"job.log": text}))[0] == "cancelled"
+    other = analyzed({"job.log": JOB + CLOSING.format("SIGTERM")})
+    assert not found(other, "cancelled")
+
+
 def test_an_exception_above_the_cancellation_is_the_failure(analyzed):
     raised = traceback(None, "AttributeError: 'ndarray' object has no attribute 'grad'")
     stop = "slurmstepd: error: *** JOB 50917 ON gpu0002 CANCELLED AT {} ***\n".format(

@@ -32,6 +32,12 @@ def test_the_ranks_that_the_line_names_are_named(analyzed):
     assert "47000" in finding.headline
 
 
+def test_a_rank_with_another_number_prints_those_of_a_smaller_communicator(analyzed):
+    line = f"[rank6]: {NAMED.format(0, 1, '47000')}\n"
+    (finding,) = found(analyzed({"log.txt": line}), SLUG)
+    assert finding.ranks == (6,)
+
+
 def test_torchs_last_error_names_them_as_well_and_each_gpu_gets_its_ranks(analyzed):
     text = "".join(
         "torch.distributed.DistBackendError: NCCL error in: /p/x.cpp:1275, internal "

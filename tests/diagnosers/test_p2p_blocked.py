@@ -5,7 +5,8 @@ import pytest
 from nccl_lines import found, info, warn
 
 SLUG = "p2p-blocked"
-REFUSED = "Cuda failure 217 'peer access is not supported between these two devices'"
+PEER = "peer access is not supported between these two devices"
+REFUSED = f"Cuda failure 217 '{PEER}'"
 ACS = (
     "\t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl-\n"
 )
@@ -31,6 +32,13 @@ ACS = (
 def test_the_host_that_prints_it_is_named(analyzed, text):
     (finding,) = found(analyzed({"rank_3.log": warn("gpu2", text)}), SLUG)
     assert (finding.hosts, finding.ranks) == (("gpu2",), (3,))
+
+
+def test_a_kernel_that_copies_between_gpus_tells_it_as_well(analyzed):
+    line = f"[rank3]: Failed: Cuda error /src/custom_all_reduce.cuh:307 '{PEER}'\n"
+    (finding,) = found(analyzed({"a.log": line}), SLUG)
+    assert finding.ranks == (3,)
+    assert not found(analyzed({"a.log": line.replace("Failed: ", "probe: ")}), SLUG)
 
 
 @pytest.mark.parametrize(
