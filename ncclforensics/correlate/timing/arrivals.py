@@ -170,7 +170,8 @@ def _as_seen(together: pl.DataFrame, off: pl.DataFrame) -> tuple[pl.DataFrame, b
         batch=nth * BATCHES // (nth.max() + 1),
     ).with_columns(spread=pl.col("late").std().over("rank", "group"))
     spread = told.group_by("clock").agg(pl.col("spread").mean())
-    shifts = _joined_in_batches(told, off.height).join(spread, on="clock", how="left")
+    many = int(str(off["clock"].max())) + 1
+    shifts = _joined_in_batches(told, many).join(spread, on="clock", how="left")
     both = off.join(shifts, on="clock", how="left", maintain_order="left")
     error = pl.col("error") + (EVEN - pl.col("spread")).clip(0.0)
     is_off = (pl.col("shift").abs() > ERRORS * error).fill_null(False)
