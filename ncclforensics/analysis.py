@@ -32,6 +32,7 @@ from ncclforensics.report.coverage import interrupted
 from ncclforensics.sources import discover
 from ncclforensics.theory import slow_ranks
 from ncclforensics.verdict import actions, clue, judging, onset, own_log, quotes
+from ncclforensics.verdict.statements import failed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -276,12 +277,20 @@ def _reported(
     """Complete ranked findings with calls, quotes and actions; return their report."""
     ranked = onset.with_call(joined, ranked)
     ranked, told_of = quotes.quoted(joined, ranked, onset.of(joined, ranked))
-    may_gain = ranked.outcome != "failure" and _may_only_be_slow(ranked)
+    gain = None
+    if ranked.outcome != "failure" and _may_only_be_slow(ranked):
+        try:
+            gain = slow_ranks.gain(joined)
+        except Exception as error:  # evidence has forms that nobody has tried
+            lost = failed("slow-rank", error)
+            ranked = dataclasses.replace(
+                ranked, not_checked=(*ranked.not_checked, lost)
+            )
     told_of = dataclasses.replace(
         told_of,
         clue=clue.of(joined, ranked),
         last_line=own_log.last_line(joined, ranked, told_of.onset, sources),
-        gain=slow_ranks.gain(joined) if may_gain else None,
+        gain=gain,
     )
     ranked = actions.completed(joined, ranked, told_of.last_line)
     if ranked.verdict is None:

@@ -84,12 +84,9 @@ OFTEN = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that others wait for all the time, in a job that runs."""
-    if not slow_ranks.may_run(frames):
-        return
-    # of a job that may run the report asks as well: a fault in it is told here
-    known = slow_ranks.excess(frames) is not None
     if not slow_ranks.runs(frames):
         return
+    known = slow_ranks.excess(frames) is not None
     told = slow_ranks.slow(frames) if known else None
     by_word = told_stragglers.told(frames)
     if told is not None and told.is_named:

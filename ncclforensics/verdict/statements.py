@@ -40,8 +40,7 @@ def statements(
         try:
             said = list(diagnoser.diagnose(frames)) if seeing else [lacking]
         except Exception as error:  # evidence has forms that nobody has tried
-            fault = f"{FAULT} ({type(error).__name__}: {reason(error)})"
-            said = [lacking := NotChecked(diagnoser.slug, fault, REPORT, True)]
+            said = [lacking := failed(diagnoser.slug, error)]
         if lacking in said:
             blind.append(lacking)
             said.remove(lacking)
@@ -57,3 +56,9 @@ def statements(
     for own in sorted(blind, key=lambda s: FAMILIES.index(CLASSES[s.slug].family)):
         if own.slug not in answered:
             yield own
+
+
+def failed(slug: str, error: Exception) -> NotChecked:
+    """Return that the check of a class failed, by an error of its own code."""
+    fault = f"{FAULT} ({type(error).__name__}: {reason(error)})"
+    return NotChecked(slug, fault, REPORT, is_fault=True)
