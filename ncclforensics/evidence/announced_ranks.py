@@ -2,7 +2,8 @@
 
 Lightning prints a line per process before `init_process_group`, and its rank 0 one more
 when all have met. Where the last line of a log is still of the first kind, its
-processes wait for ranks that no line announces.
+processes wait for ranks that no line announces; where two processes claim each rank,
+whatever comes behind.
 """
 
 from __future__ import annotations
@@ -45,10 +46,12 @@ def waiting(frames: Frames) -> Announced | None:
         return None
     ranks = tuple(lines["rank"].unique().sort())
     size = max(lines["world_size"])
-    log = frames["sources"].filter(pl.col("source").is_in(lines["source"].implode()))
-    if len(ranks) >= size or log["lines"].to_list() != [max(lines["line"])]:
+    if len(ranks) >= size:
         return None
     nth = lines.select("line", nth=pl.col("rank").cum_count().over("rank"))
     first, again = (nth.filter(pl.col("nth") == n)["line"] for n in (1, 2))
     twice = nth.height == 2 * len(ranks) == 2 * again.len()
-    return Announced(lines, ranks, size, twice and min(again) < max(first))
+    twice = twice and min(again) < max(first)
+    log = frames["sources"].filter(pl.col("source").is_in(lines["source"].implode()))
+    ends = log["lines"].to_list() == [max(lines["line"])]
+    return Announced(lines, ranks, size, twice) if twice or ends else None

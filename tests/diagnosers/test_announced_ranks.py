@@ -41,10 +41,11 @@ def test_logs_of_several_nodes_are_not_put_together(analyzed):
     assert verdict(analyzed(files)) == "no-failure"
 
 
+@pytest.mark.parametrize("behind", ["", "```\n"], ids=["to the end", "a paste"])
 def test_two_processes_for_each_rank_are_two_nodes_that_believe_to_be_the_first(
-    analyzed,
+    analyzed, behind
 ):
-    analysis = analyzed({"job.out": announced(1, 1, 2, 2, 0, 3, 3, 0)})
+    analysis = analyzed({"job.out": announced(1, 1, 2, 2, 0, 3, 3, 0) + behind})
     assert verdict(analysis) == ("split-rendezvous", (), ())
     assert analysis.ranked.verdict.confidence == "likely"
 
