@@ -38,6 +38,7 @@ import polars as pl
 
 from ncclforensics.correlate.exits import exit_records
 from ncclforensics.evidence import common, exceptions, external_stop
+from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding, RuledOut
 
 if TYPE_CHECKING:
@@ -92,8 +93,15 @@ OTHERS = (
 # a rank gave up on a call: nothing that a signal leaves
 GAVE_UP = r"^c10d\.(?:watchdog|gloo|blocking_wait)\.timeout"
 REMEDY = (
-    "sacct -j <job> -X -o JobID,User,State%30,End   # CANCELLED by <uid>",
-    "scontrol requeue <job>   # or sbatch again, from the last checkpoint",
+    Action(
+        "sacct -j <job> -X -o JobID,User,State%30,End   # CANCELLED by <uid>",
+        only="slurm",
+    ),
+    Action(
+        "scontrol requeue <job>   # or sbatch again, from the last checkpoint",
+        only="slurm",
+    ),
+    Action("start the job again, from its last checkpoint", only="no slurm"),
 )
 
 

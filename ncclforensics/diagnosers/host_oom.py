@@ -81,13 +81,13 @@ KEEPERS = (
     *("launchers.batch.memory_limit", "cloud.memory"),
 )
 KILLED = -signal.SIGKILL
+OF_GROUP = "CONSTRAINT_MEMCG"  # a limit of cgroups was reached
+OUT = "out of host memory"
 COLUMNS = ("message", "text", "t", "rank", "host", "pid", "source", "line")
 
-REMEDY = (
-    Action("dmesg -T | grep -i -A1 -E 'oom-kill|killed process'", at="host"),
-    "lower num_workers and prefetch_factor of the DataLoader, and pin_memory=False",
-    "ask for more: sbatch --mem=0, or raise resources.limits.memory of the container",
-)
+LOOK = Action("dmesg -T | grep -i -A1 -E 'oom-kill|killed process'", at="host")
+MORE = "ask for more: sbatch --mem=0, or raise resources.limits.memory of the container"
+LESS = "lower num_workers and prefetch_factor of the DataLoader, and pin_memory=False"
 
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
@@ -115,7 +115,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         # a limited group is a job's or a container's; a cut line names no process
         unnamed = pl.lit(False)
         if "constraint" in kernel.columns:
-            of_group = pl.col("constraint") == "CONSTRAINT_MEMCG"
+            of_group = pl.col("constraint") == OF_GROUP
             unnamed = (of_group & pl.col("name").is_null()).fill_null(False)
         kernel = kernel.filter(
             ours | unnamed | pl.col("rank").is_not_null() | bool(killed.height)
@@ -134,10 +134,12 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     who = common.ranks(ranks) if ranks else "a process of the job"
     where = common.on(hosts)
     did = "asked in vain for memory" if cut else "was killed"
+    at_limit = _at_limit(kernel)
+    lack = "at the memory limit of its job or container" if at_limit else OUT
     yield Finding(
         slug="host-oom",
         confidence="likely" if cut or (ranks and joined) else "certain",
-        headline=f"{who} {did}{where}: out of host memory"[:200],
+        headline=f"{who} {did}{where}: {lack}"[:200],
         evidence=common.cites(
             pl.concat(
                 [
@@ -149,12 +151,20 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             )
         ),
         explanation=_explanation(lines, ranks, joined),
-        remedy=REMEDY,
+        remedy=(MORE, LESS, LOOK) if at_limit else (LOOK, LESS, MORE),
         ranks=ranks,
         hosts=hosts,
         collective=timed_out_call.waited_in(frames),
         first_seen=common.first_seen(lines),
     )
+
+
+def _at_limit(kernel: pl.DataFrame) -> bool:
+    """Whether the kernel killed in a group with a limit, and not for the whole host."""
+    if "constraint" not in kernel.columns:
+        return False
+    limits = kernel["constraint"].drop_nulls()
+    return limits.len() > 0 and bool((limits == OF_GROUP).all())
 
 
 def _explanation(lines: pl.DataFrame, ranks: tuple[int, ...], joined: bool) -> str:

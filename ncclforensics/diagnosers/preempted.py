@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common, external_stop
+from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding, RuledOut
 from ncclforensics.model.tables import FAILING
 
@@ -81,8 +82,13 @@ LINES = (
 # who shut the machine down, or who sent the signal, is not said
 UNSURE = (SUBMITIT, SHUTDOWN)
 REMEDY = (
-    "start again from the last checkpoint: sbatch --requeue, or a job controller",
-    "trap SIGTERM and save: #SBATCH --signal=B:USR1@120",
+    Action("sbatch --requeue …   # from the last checkpoint", only="slurm"),
+    Action("#SBATCH --signal=B:USR1@120   # trap it, and save", only="slurm"),
+    Action(
+        "start again from the last checkpoint; a job controller does it by itself",
+        only="no slurm",
+    ),
+    Action("trap SIGTERM and save: it comes before the machine goes", only="no slurm"),
 )
 
 

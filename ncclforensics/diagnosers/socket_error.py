@@ -106,7 +106,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     kept = lost_peers.ends(lines).filter(known & pl.col("host").is_not_null())
     found = lost_peers.pairs(kept)
     blame = lost_peers.blame(found)
-    hosts = blame.hosts if blame and blame.how != "pair" else ()
+    # who alone tells that it lost several peers may be the only one whose log is here
+    alone = blame is not None and set(blame.hosts) == set(found["host"].drop_nulls())
+    hosts = blame.hosts if blame and blame.how != "pair" and not alone else ()
     if ranks:
         hosts = common.hosts_of(frames, ranks) or hosts
     # a line whose prefix was stripped still names the peer that was lost

@@ -29,6 +29,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ncclforensics.evidence import common, external_stop
+from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding, RuledOut
 
 if TYPE_CHECKING:
@@ -58,8 +59,18 @@ LINES = (
     *("launchers.flux.timeout", "cloud.deadline"),
 )
 REMEDY = (
-    "sbatch --time=<longer> …   # or start again from the last checkpoint",
-    "#SBATCH --signal=B:USR1@300   # five minutes' notice: save when it comes",
+    Action(
+        "sbatch --time=<longer> …   # or start again from the last checkpoint",
+        only="slurm",
+    ),
+    Action(
+        "#SBATCH --signal=B:USR1@300   # five minutes' notice: save when it comes",
+        only="slurm",
+    ),
+    Action(
+        "ask for a longer limit, or start again from the last checkpoint",
+        only="no slurm",
+    ),
 )
 
 

@@ -13,7 +13,9 @@ from shlex import quote
 from typing import Literal
 
 Where = Literal["anywhere", "host", "process"]
-Only = Literal["always", "alive", "no dumps", "infiniband", "no infiniband"]
+Only = Literal[
+    "always", "alive", "no dumps", "infiniband", "no infiniband", "slurm", "no slurm"
+]
 
 
 @dataclass(frozen=True, slots=True)

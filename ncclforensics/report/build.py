@@ -268,6 +268,7 @@ def _job(job: Mapping[str, Any]) -> c.Job:
     return c.Job(
         world_size=job.get("world_size"),
         ranks_seen=job.get("ranks_seen"),
+        ranks_placed=job.get("ranks_placed"),
         hosts=_names(job.get("hosts") or ()),
         nccl_version=_name(job.get("nccl_version")),
         torch_version=_name(job.get("torch_version")),

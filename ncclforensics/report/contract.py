@@ -137,10 +137,14 @@ class NotChecked(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Job(Struct, frozen=True, forbid_unknown_fields=True):
-    """The job as far as the evidence tells; null is unknown."""
+    """The job as far as the evidence tells; null is unknown.
+
+    `ranks_placed` counts the ranks of which the host is known.
+    """
 
     world_size: int | None = None
     ranks_seen: int | None = None
+    ranks_placed: int | None = None
     hosts: tuple[str, ...] = ()
     nccl_version: str | None = None
     torch_version: str | None = None

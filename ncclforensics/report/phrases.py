@@ -99,8 +99,12 @@ def job(job: Job) -> str:
     where = names if hosts == 1 else count(hosts, "host")
     if hosts > 1 and len(names) <= 40:
         where += f" ({names})"
+    where = where if hosts else ""
+    placed = [" on ".join(part for part in (ranks, where) if part)]
+    # a machine that wrote a log need not be that of all ranks
+    apart = bool(ranks and where) and job.ranks_placed == 0
     parts = [
-        " on ".join(part for part in (ranks, where if hosts else "") if part),
+        *([ranks, f"{where} known"] if apart else placed),
         f"NCCL {job.nccl_version}" if job.nccl_version else "",
         f"torch {job.torch_version}" if job.torch_version else "",
         job.launcher or "",

@@ -160,6 +160,8 @@ class _Facts:
             return not kinds.str.starts_with("flight_recorder").any()
         if only.endswith("infiniband"):
             return is_infiniband(self.frames) == (only == "infiniband")
+        if only.endswith("slurm"):
+            return self.frames.tells(("slurm.",)) == (only == "slurm")
         return True
 
 

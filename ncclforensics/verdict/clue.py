@@ -22,7 +22,7 @@ from ncclforensics.evidence import (
     reporters,
     seen_places,
 )
-from ncclforensics.model.findings import Clue, Stood
+from ncclforensics.model.findings import MOST_SUSPECTS, Clue, Stood
 from ncclforensics.theory import weights
 from ncclforensics.verdict import actions
 from ncclforensics.verdict.ranking import WITNESSES
@@ -76,7 +76,8 @@ def _of_suspects(suspects: tuple[Suspect, ...]) -> str:
     first = suspects[0]
     even = [s for s in suspects if s.weight >= EVEN * first.weight]
     alike = sorted(s.rank for s in even if s.why == first.why)
-    who = common.ranks(alike)
+    # no more suspects are told
+    who = common.ranks(alike) + (" and more" if len(alike) == MOST_SUSPECTS else "")
     why = first.why
     if len(alike) > 1:
         why = why.replace("it is ", "it are ").replace("it waits", "it wait")
@@ -84,6 +85,7 @@ def _of_suspects(suspects: tuple[Suspect, ...]) -> str:
         if it in f" {why}":
             why = f" {why}".replace(it, it.replace("it", who), 1).strip()
             return why if len(alike) == 1 else _in_plural(why)
+    why = why if len(alike) == 1 else _in_plural(why)
     return f"{who} {why}" if why.startswith("ended ") else f"{who}: {why}"
 
 

@@ -28,6 +28,20 @@ def test_the_kernels_pid_names_the_rank(analyzed, form):
     assert analysis.ranked.verdict.confidence == "certain"
 
 
+@pytest.mark.parametrize(
+    ("constraint", "words"),
+    [("CONSTRAINT_MEMCG", "at the memory limit"), ("CONSTRAINT_NONE", "out of host")],
+)
+def test_a_limit_that_was_reached_is_no_full_host(analyzed, constraint, words):
+    line = KERNEL["target"].format(pid=501, name="python")
+    log = kernel(line.replace("CONSTRAINT_MEMCG", constraint))
+    analysis = analyzed({"job.log": JOB + timeout(0), "dmesg.log": log})
+    ((_, finding),) = found(analysis, "host-oom")
+    assert words in finding.headline
+    asks_first = "limits.memory" in finding.remedy[0]
+    assert asks_first == (constraint == "CONSTRAINT_MEMCG")
+
+
 def test_a_pid_of_another_namespace_is_joined_by_the_only_sigkill(analyzed):
     log = kernel(KILL.format(pid=2187734, name="pt_main_thread"))
     files = {"job.log": JOB + table((1, -9, 501)), "dmesg.log": log}

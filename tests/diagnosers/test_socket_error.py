@@ -36,6 +36,12 @@ def test_the_host_that_several_lost_is_named(analyzed, wording):
     assert any("gpu3" in step for step in finding.remedy)
 
 
+def test_the_only_host_with_a_log_is_not_blamed_for_all_that_it_lost(analyzed):
+    lost = "socketProgress: Connection closed by remote peer 10.0.0.{}<4000>"
+    text = "".join(warn("gpu1", lost.format(peer)) for peer in (2, 3, 4))
+    assert not [f for f in found(analyzed({"r1.log": text}), SLUG) if f.hosts]
+
+
 def test_what_everybody_loses_afterwards_does_not_hide_who_fell_silent_first(analyzed):
     lost = "socketProgress: Connection closed by remote peer 10.0.0.{}<4000>"
     names = {f"r{r}.log": using(f"gpu{r}", f"10.0.0.{r}") for r in (1, 2, 3, 4)}

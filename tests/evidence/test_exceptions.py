@@ -8,7 +8,8 @@ HEAD = (
 )
 PLACE = "[/src/third_party/gloo/gloo/transport/tcp/pair.cc:553]"
 LOST = f"[rank0]: RuntimeError: {PLACE} Connection closed by peer [10.0.0.1]:30618. x"
-OWN = f"[rank0]: RuntimeError: {PLACE} the batch has no labels, and so no loss is there"
+OWN = "[rank0]: RuntimeError: [/src/job/loss.cc:553] the batch has no labels to compare"
+OF_GLOO = f"[rank0]: RuntimeError: {PLACE} the other end speaks another protocol"
 OTHERS = "[rank1]: Traceback (most recent call last):\n"
 
 
@@ -26,6 +27,7 @@ def crashed(analysis):
         (wrapped(LOST), []),
         (wrapped(LOST).splitlines()[0], []),  # what it says is lost
         (OWN, [(0,)]),
+        (OF_GLOO, []),
         ("[rank0]: ValueError: [/data/part-1] has no rows", [(0,)]),
     ],
 )

@@ -158,6 +158,28 @@ def test_ibstat_is_for_infiniband_alone(analyzed):
     assert any("mlxlink" in action for action in remedy("RoCE"))
 
 
+@pytest.mark.parametrize(
+    ("stop", "asks"),
+    [
+        (
+            "slurmstepd: error: *** JOB 50917 ON gpu0001 CANCELLED AT 2026-11-20T12:00:00 "
+            "***\n",
+            True,
+        ),
+        (
+            "W1120 11:24:16.622000 23171 torch/distributed/elastic/agent/server/api.py:753] "
+            "Received Signals.SIGINT death signal, shutting down workers\n",
+            False,
+        ),
+    ],
+    ids=["slurm", "a key"],
+)
+def test_slurms_commands_are_for_its_jobs_alone(analyzed, stop, asks):
+    ((_, finding),) = found(analyzed({"job.log": stop}), "cancelled")
+    assert any("sacct" in step for step in finding.remedy) == asks
+    assert finding.remedy
+
+
 def test_nobody_is_left_without_an_action_and_none_gets_more_than_three():
     for name in ("torch-first-timeout-only", "nccl-init-missing-rank"):
         for finding in known(name).report.findings:

@@ -82,12 +82,14 @@ LAUNCHERS = {
 def facts(frames: Frames, world_size: int | None = None) -> dict[str, object]:
     """Return world size, ranks and hosts seen, versions and launcher, or None each.
 
-    `ranks_seen` is a count, `hosts` a sorted list; `torch_version` is always None. A
-    given `world_size` overrides that of the evidence.
+    `ranks_seen` and `ranks_placed`, those with a host, are counts, `hosts` a sorted
+    list; `torch_version` is always None. A given `world_size` overrides that of the
+    evidence.
     """
     return {
         "world_size": world_size or _world_size(frames),
         "ranks_seen": frames["ranks"].height,
+        "ranks_placed": frames["ranks"]["host"].count(),
         "hosts": [*_hosts(frames)],
         "nccl_version": _one(frames, "nccl.version", "version"),
         "torch_version": None,
