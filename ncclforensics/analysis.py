@@ -31,8 +31,15 @@ from ncclforensics.report.build import build, other
 from ncclforensics.report.coverage import interrupted
 from ncclforensics.sources import discover
 from ncclforensics.theory import slow_ranks
-from ncclforensics.verdict import actions, clue, judging, onset, own_log, quotes
-from ncclforensics.verdict.statements import failed
+from ncclforensics.verdict import (
+    actions,
+    clue,
+    judging,
+    onset,
+    own_log,
+    quotes,
+    statements,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -228,9 +235,9 @@ def judge(
         others = joined["others"].filter(pl.col("attempt").is_null())["job"]
         for name in others.drop_nulls().reverse():
             own = correlate(frames, name)
-            failed = judging.ranked(own, world_size, select, ignore)
-            if failed.outcome == "failure":
-                return Judged(frames, own, failed)
+            beside = judging.ranked(own, world_size, select, ignore)
+            if beside.outcome == "failure":
+                return Judged(frames, own, beside)
     return Judged(frames, joined, found)
 
 
@@ -282,7 +289,7 @@ def _reported(
         try:
             gain = slow_ranks.gain(joined)
         except Exception as error:  # evidence has forms that nobody has tried
-            lost = failed("slow-rank", error)
+            lost = statements.failed("slow-rank", error)
             ranked = dataclasses.replace(
                 ranked, not_checked=(*ranked.not_checked, lost)
             )

@@ -73,12 +73,12 @@ COUNTED = (
     "c10d.store.barrier_timeout",
     "c10d.store.barrier_missing",
 )
-REGISTERED, RESTARTED = "jax.not_connected", "jax.restarted"
+NOT_CONNECTED, RESTARTED = "jax.not_connected", "jax.restarted"
 UNREACHED = (
     *("c10d.store.connect_timeout", "c10d.store.connect_timeout.old"),
     *("c10d.store.unknown_host", "c10d.store.socket_timeout"),
     *("c10d.store.connect_failed", "jax.not_registered"),
-    REGISTERED,
+    NOT_CONNECTED,
     *("launchers.horovod.start_timeout", "launchers.mpi.daemon_not_started"),
     *("launchers.mpi.no_slots", "launchers.horovod.task_not_started"),
     *("launchers.horovod.start_timeout.raised", "rdma.oneccl.kvs_timeout"),
@@ -126,7 +126,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     lines = frames.message(*COUNTED, *UNREACHED)
     if frames.tells((RESTARTED,)):  # it was turned away, and nobody is missing
-        lines = lines.filter(pl.col("message") != REGISTERED)
+        lines = lines.filter(pl.col("message") != NOT_CONNECTED)
     if lines.is_empty():
         lines = pl.concat(
             [_without_way(frames), _waiting(frames), _raised(frames)],

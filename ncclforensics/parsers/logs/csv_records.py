@@ -96,14 +96,10 @@ def read(data: bytes) -> pl.DataFrame:
     empty = pl.lit(None, pl.String)
     pairs = [pl.format("{}: {}", pl.lit(c), c) for c in table.columns]
     whole = pl.concat_str(pairs, separator=" ", ignore_nulls=True)
+    given = {c: whole if of == PAIRS else pl.col(of) for c, of in named.items()}
     return table.select(
         begin.alias("line"),
-        *(
-            (whole if named.get(c) == PAIRS else pl.col(named[c])).alias(c)
-            if c in named
-            else empty.alias(c)
-            for c in ("raw", *json_records.COLUMNS)
-        ),
+        *(given.get(c, empty).alias(c) for c in ("raw", *json_records.COLUMNS)),
     ).with_columns(
         json_records.moment(pl.col("told_t")),
         json_records.of_stream(pl.col("told_algo")),
