@@ -201,8 +201,8 @@ def test_a_process_reads_with_one_thread():
 def test_processes_are_forked_where_no_thread_is_lost(evidence, busy):
     script = (
         "import sys\n"
-        "from ncclforensics.__main__ import one_thread\n"
-        "one_thread()\n"
+        "from ncclforensics.__main__ import modest\n"
+        "modest()\n"
         "import polars\n"
         "from ncclforensics.engine import pool, reading\n"
         "from ncclforensics.analysis import analyze\n"

@@ -148,13 +148,16 @@ def _with_newest(
 ) -> pl.DataFrame:
     """Return `group` with the newest entries of absent ranks, as if they came then."""
     absent = held.select("call", "seq", rank="absent").explode("rank")
+    timed = collectives.filter(
+        pl.col("rank").is_in(absent["rank"].unique().implode())
+    ).drop_nulls("t")
+    # two passes: the newest times alone decide which rows are read whole
+    last = timed.group_by("rank").agg(pl.col("t").max()).collect()
     newest = (
-        collectives.filter(pl.col("rank").is_in(absent["rank"].unique().implode()))
-        .drop_nulls("t")
-        .group_by("rank")
-        .agg(pl.all().sort_by("t").last())
+        timed.join(last.lazy(), on=["rank", "t"], how="semi")
         .drop("seq")
         .collect()
+        .unique("rank", keep="last", maintain_order=True)
     )
     theirs = absent.join(newest, on="rank").with_columns(now="seq")
     return pl.concat([group, theirs], how="diagonal_relaxed")
