@@ -135,7 +135,7 @@ def _confidence(told: Slow) -> Confidence:
     What a log calls forward may wait for others, where layers are split.
     """
     if told.logged:
-        return "likely" if told.is_data else "possible"
+        return "likely" if told.is_data or told.waits_less else "possible"
     often = told.last > OFTEN * told.meetings
     return "certain" if often and (told.timed or told.is_beside) else "likely"
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.model.step_parts import REDUCE
+
 if TYPE_CHECKING:
     from ncclforensics.correlate.timing.own_time import OwnTime
     from ncclforensics.theory.slow_ranks import Slow
@@ -18,17 +20,20 @@ def is_role(told: OwnTime, found: Slow) -> bool:
 
     No log tells the roles of ranks. One rank may be slow, or all of a host; some ranks
     of several hosts read for the others. Peers spend time at the same part as well.
-    Halves, or the first and the last rank, that compute longer may be stages.
+    Halves, or the first and the last rank, that compute longer may be stages; but not
+    where each wait is a named collective, as stages wait for messages.
     """
+    has_stages = told.waits != {REDUCE}
     calls, mine = told.calls, pl.col("rank").is_in(found.ranks)
     clocks = calls.select("rank", "clock").unique()
     own = clocks.filter(mine)
     whole = clocks.filter(pl.col("clock").is_in(own["clock"].implode())).height
-    if own.height > 1 and (own["clock"].n_unique() > 1 or whole > own.height):
+    reads = found.is_data or has_stages
+    if reads and own.height > 1 and (own["clock"].n_unique() > 1 or whole > own.height):
         return True
     if float(str(found.worst["typical"])) < DOES:
         return True
-    if found.is_data:
+    if found.is_data or not has_stages:
         return False
     ends = {clocks["rank"].min(), clocks["rank"].max()}
     return 2 * own.height >= clocks.height or not ends.isdisjoint(found.ranks)

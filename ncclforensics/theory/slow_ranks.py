@@ -8,18 +8,18 @@ came earlier.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import polars as pl
 
 from ncclforensics.correlate.runs import job
-from ncclforensics.correlate.timing.logged_time import DATA, logged_time
+from ncclforensics.correlate.timing.logged_time import logged_time
 from ncclforensics.correlate.timing.own_time import OwnTime, own_time
 from ncclforensics.correlate.timing.stages import stages
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import Gain
 from ncclforensics.model.frames import Frames, remembered
+from ncclforensics.model.step_parts import DATA
 from ncclforensics.model.tables import conform
 from ncclforensics.model.words import percent
 from ncclforensics.theory import (
@@ -53,7 +53,8 @@ class Slow:
     how much of all time would be gained; `last` of `meetings` calls it came to last, by
     `late` seconds (the median). `is_beside`: a peer that is not slow has its clock.
     `worst` is the row of the call it came latest to, of the kind that costs most.
-    `known` ranks have a history.
+    `known` ranks have a history. `waits_less`: its log tells that, too.
+    `seen` is as in `OwnTime`.
     """
 
     ranks: tuple[int, ...]
@@ -68,16 +69,21 @@ class Slow:
     worst: dict[str, object]
     logged: bool
     known: int
+    waits_less: bool
+    seen: float
 
     @property
     def is_data(self) -> bool:
         """Whether a log tells that it takes longer to load its batches."""
-        return self.logged and re.search(DATA, str(self.worst["kind"])) is not None
+        return self.logged and self.worst["kind"] == DATA
 
     @property
     def is_named(self) -> bool:
-        """Whether the share is large enough for a verdict."""
-        return self.share >= NAMED
+        """Whether the share is large enough for a verdict.
+
+        A rank that computes longer does so in what no log tells, too.
+        """
+        return self.share >= NAMED * (1.0 if self.is_data else self.seen)
 
 
 def excess(frames: Frames) -> pl.DataFrame | None:
@@ -315,6 +321,8 @@ def _told(
         worst=worst,
         logged=told.logged,
         known=told.calls["rank"].n_unique(),
+        waits_less=bool(told.waits),
+        seen=told.seen,
     )
 
 

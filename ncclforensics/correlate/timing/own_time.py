@@ -40,7 +40,9 @@ class OwnTime:
     calls as `arrivals` returns them, with `slice`, `late` (s; than its peers), `blocks`
     (whether the members wait), and `counts` (once a row and group). `seconds` is the
     length of the common history, `timed` whether no clock is needed, `logged` whether
-    logs tell it, and not calls.
+    logs tell it, and not calls. `waits` are the kinds of waits that all ranks log apart
+    (`model.step_parts`); `own_sending` is then all time but these. `seen` is the share
+    of a rank's computing that is told: a backward may hold waits, and be left out.
     """
 
     slices: pl.DataFrame
@@ -48,6 +50,8 @@ class OwnTime:
     seconds: float
     timed: bool
     logged: bool = False
+    waits: frozenset[str] = frozenset()
+    seen: float = 1.0
 
     @property
     def shows_messages(self) -> bool:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 
 import polars as pl
 
+from ncclforensics.model import step_parts
 from ncclforensics.parsers.logs import json_records
 
 # lower-case column names, the best first
@@ -45,8 +45,6 @@ NAMES = {
 }
 MOST_COLUMNS = 64
 STEPS = {"step", "iter", "iteration", "global_step"}
-# what a step took, as such tables name it
-TOOK = re.compile(r"(?:data|batch|forward|fwd|compute)[a-z_]*_(?:ms|s|time)")
 PAIRS = ""  # stands for the column of lines where all columns together are the line
 
 
@@ -70,7 +68,7 @@ def columns(header: str) -> dict[str, str]:
     }
     if {"raw", "told_t"} <= found.keys():
         return found
-    is_steps = not STEPS.isdisjoint(own) and any(map(TOOK.fullmatch, own))
+    is_steps = not STEPS.isdisjoint(own) and any(map(step_parts.is_own, own))
     return {**found, "raw": PAIRS} if is_steps else {}
 
 

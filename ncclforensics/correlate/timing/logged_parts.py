@@ -1,0 +1,135 @@
+"""The parts of steps as training loops log them on each rank, one row a part.
+
+A rank prints `name: value` pairs in a line of its own, or Megatron lists all ranks
+below the name of a part. A unit matters only where a line mixes several.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.model.step_parts import kinds, named
+from ncclforensics.model.tables import with_nulls
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+LINES, BLOCKS = "timers.step", "timers.megatron.ranks"
+_PAIR = (
+    r"([A-Za-z][A-Za-z0-9_/.-]*(?: ?\((?:m?s|t)\))?)[\"']?"
+    r"(?: {0,3}[:=] {0,3}| {1,12})(\d{1,9}(?:\.\d{1,9})?)(?: ?(ms|s)\b)?"
+)
+_RANK = r"(?i)\brank[\"']?\s{0,2}[:= ]\s{0,2}(\d{1,7})"
+COUNTER = r"(?i)^(?:global_?)?(?:step|iter|iteration|it)$"
+KEPT = ("rank", "source", "line", "step", "raw", "name", "seconds")
+MOMENT = 1e8  # seconds: a number as large is a time of day since 1970
+MICRO = "_microstep"  # DeepSpeed's, of each batch; its line of a step has plain names
+
+
+def parts(frames: Frames) -> pl.DataFrame | None:
+    """Return KEPT, `kind`, `host` and `again`, a row a part of a step.
+
+    A rank may print into several files: the one with most lines is taken. `again`
+    numbers the lines of one step, as each epoch counts from 0. A line without a step
+    is of the last one that its rank told. Megatron loads its batch
+    within forward-compute, which is told without it, if it is never shorter.
+    """
+    both = [told for told in (_in_lines(frames), _in_blocks(frames)) if told.height]
+    if not both:
+        return None
+    told = pl.concat(both).drop_nulls(["rank", "seconds"])
+    told = told.filter(pl.col("seconds") < MOMENT)
+    by_source = told.group_by("rank", "source").len()
+    best = by_source.sort("rank", "len", "source", descending=[False, True, False])
+    told = told.join(
+        best.unique("rank", keep="first"), on=["rank", "source"], how="semi"
+    )
+    plain = pl.col("name").str.strip_suffix(MICRO)
+    told = (
+        told.with_columns(plain=plain)
+        .with_columns(both=pl.col("name").n_unique().over("rank", "plain") > 1)
+        .filter(~pl.col("both") | (pl.col("name") == pl.col("plain")))
+        .with_columns(name="plain", kind=kinds(pl.col("plain")))
+        .drop_nulls("kind")
+    )
+    hosts = frames["ranks"].select("rank", "host").unique("rank", keep="first")
+    name, seconds = pl.col("name"), pl.col("seconds")
+    read = seconds.filter(name == "batch_generator").first().over("rank", "line")
+    forward = name == "forward_compute"
+    holds = (~forward | (seconds >= read)).fill_null(value=True).all()  # what it loads
+    return (
+        told.unique(["rank", "line", "name"], keep="first", maintain_order=True)
+        .with_columns(
+            seconds=pl.when(forward & holds)
+            .then(seconds - read.fill_null(0.0))
+            .otherwise(seconds)
+        )
+        .sort("rank", "line", maintain_order=True)
+        .with_columns(pl.col("step").forward_fill().over("rank").fill_null(-1))
+        .with_columns(again=pl.int_range(pl.len()).over("rank", "step", "name"))
+        .drop("plain", "both")
+        .join(hosts, on="rank", how="left", maintain_order="left")
+    )
+
+
+def _in_lines(frames: Frames) -> pl.DataFrame:
+    """Return KEPT of the lines that a rank prints itself."""
+    lines = frames.message(LINES)
+    if "text" not in lines.columns:
+        return pl.DataFrame(schema=dict.fromkeys(KEPT))
+    lines = with_nulls(lines, {"step": pl.Int64()})
+    text = pl.col("text")
+    stated = text.str.extract(_RANK).cast(pl.Int64, strict=False)
+    # `[Rank 3]` of a line that is about no group; below an agent, a task is a node
+    own = pl.when(pl.col("pg").is_null()).then("group_rank")
+    agents = any(name.startswith("torchelastic.") for name in frames.messages)
+    task = pl.when(pl.col("local_rank").is_null() & pl.lit(not agents)).then("task")
+    pair = pl.col("pair").str.extract_groups(_PAIR).struct
+    unit = pl.coalesce(
+        pl.col("after"),
+        pl.col("raw").str.extract(r"[_(](m?s)\)?$"),
+        pl.when("in_ms").then(pl.lit("ms")),
+    )
+    return (
+        lines.select(
+            pl.coalesce(stated, "rank", own, task).alias("rank"),
+            *("source", "line", "step"),
+            text.str.contains("(ms)", literal=True).alias("in_ms"),
+            pair=text.str.extract_all(_PAIR),
+        )
+        .explode("pair")
+        .drop_nulls("pair")
+        .with_columns(
+            raw=pair.field("1"), seconds=pair.field("2"), after=pair.field("3")
+        )
+        .filter(~_counts_steps())
+        .with_columns(
+            name=named(pl.col("raw")),
+            seconds=pl.col("seconds").cast(pl.Float64)
+            * pl.when(unit == "ms").then(1e-3).otherwise(1.0),
+        )
+        .select(KEPT)
+    )
+
+
+def _counts_steps() -> pl.Expr:
+    """Whether a pair is the number of the step: DeepSpeed's `step: 50.1` is a time."""
+    number = pl.col("seconds").cast(pl.Int64, strict=False) == pl.col("step")
+    return (pl.col("raw").str.contains(COUNTER) & number).fill_null(False)
+
+
+def _in_blocks(frames: Frames) -> pl.DataFrame:
+    """Return KEPT of Megatron's lists of ranks; the line of a list is its step."""
+    lists = frames.message(BLOCKS)
+    if "timer" not in lists.columns:
+        return pl.DataFrame(schema=dict.fromkeys(KEPT))
+    return lists.select(
+        pl.col("of_rank").alias("rank"),
+        *("source", "line"),
+        pl.col("line").alias("step"),
+        pl.col("timer").alias("raw"),
+        named(pl.col("timer")).alias("name"),
+        (pl.col("took_us") / 1e6).alias("seconds"),
+    )

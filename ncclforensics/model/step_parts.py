@@ -1,0 +1,64 @@
+"""What the parts of a training step are, by the words in the names that loops print.
+
+A rank that loads or computes is at work itself; in a reduction, a barrier or a receive
+it waits for others. A backward pass holds the reductions of its gradients, unless a
+part of the step tells these apart.
+"""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+DATA, COMPUTE, BACKWARD, WHOLE = "data", "compute", "backward", "whole"
+PHASE = "phase"  # forward and backward together, with what stages wait in between
+REDUCE, WAIT = "reduce", "wait"  # named collectives, and what may be anything
+WAITS = (REDUCE, WAIT)
+
+_FORWARD, _BACKWARD = "fwd|forward|fprop", "bwd|backward|bprop|backprop"
+_WORDS = {
+    DATA: r"data|data_?load\w*|dataset|loader|load_time|fetch\w*|prefetch|h2d"
+    r"|batch_(?:input|generator)|input_time",
+    WAIT: r"waits?|waiting|comm\w*|barrier|recv|send|exchange|idle|sync_time",
+    REDUCE: r"sync|all_?reduce\w*|reduce\w*|gather|scatter|all_?gather|a2a"
+    r"|all_?to_?all|broadcast|bcast|clip\w*|unscale\w*|grad_norm_time",
+    PHASE: rf"(?:{_FORWARD})_(?:{_BACKWARD})",
+    COMPUTE: rf"{_FORWARD}|training_step|compute|experts?|(?:{_BACKWARD})_inner",
+    BACKWARD: _BACKWARD,
+}
+# Lightning's `training_step` is the forward pass; with a unit in its name it may be all
+_WHOLE = (
+    r"(?:train_)?(?:(?:step|iter|iteration|batch|total|elapsed|end_to_end)_time|total)"
+    r"|time|iteration|iter|time_(?:metrics_)?(?:step|iter|total|end_to_end)"
+    r"|training_(?:step|iteration)_time|batch_total"
+)
+
+
+def named(name: pl.Expr) -> pl.Expr:
+    """Return names in lower case with `_` between words; of `t_x`, `x_ms`: `x_time`."""
+    words = name.str.to_lowercase().str.replace_all(r"[^a-z0-9]+", "_")
+    timed = words.str.strip_chars("_").str.replace(r"^t_(.+)", "${1}_time")
+    return timed.str.replace(r"_(?:m?s|t|sec|secs|seconds)$", "_time")
+
+
+def kinds(name: pl.Expr) -> pl.Expr:
+    """Return what the part of a step with a name, as `named` gives it, is; or null.
+
+    Where the words of two kinds meet the first of `_WORDS` counts: `data_wait` is data.
+    """
+    patterns = {
+        WHOLE: rf"^(?:{_WHOLE})$",
+        **{kind: rf"(?:^|_)(?:{words})(?:_|$)" for kind, words in _WORDS.items()},
+    }
+    return pl.coalesce(
+        pl.when(name.str.contains(pattern)).then(pl.lit(kind))
+        for kind, pattern in patterns.items()
+    )
+
+
+def is_own(name: str) -> bool:
+    """Whether a column of a table of steps, by its name, is work or data of a rank."""
+    told = pl.select(kind=kinds(named(pl.lit(name))), name=named(pl.lit(name)))
+    kind, words = told.row(0)
+    return kind in (DATA, COMPUTE) and re.search(r"_time$", words) is not None
