@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, step_times, transfers
+from ncclforensics.evidence import common, logged_transfers, step_times, transfers
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Cite, Finding
 from ncclforensics.theory import slow_ranks
@@ -52,11 +52,12 @@ from ncclforensics.theory import slow_ranks
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ncclforensics.model.findings import Statement
+    from ncclforensics.evidence.transfers import Slower
+    from ncclforensics.model.findings import Confidence, Statement
     from ncclforensics.model.frames import Frames
 
 FAMILY = "network"
-NEEDS = ("nccl.", *step_times.TIMED, "inspector.", "collectives")
+NEEDS = ("nccl.", "timers.", *step_times.TIMED, "inspector.", "collectives")
 MISSING = "no NCCL_DEBUG=INFO log"
 NEXT_TIME = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET on every rank"
 EXPLAINS = ("straggler", "timeout-masking", "slow-rank")
@@ -174,12 +175,16 @@ def _by_calls(frames: Frames) -> Finding | None:
     """Find groups or links whose calls take longer than in sisters, or than before."""
     if not slow_ranks.runs(frames):
         return None
-    told = transfers.slower(frames)
-    than = "in its sisters"
-    if told is None:
-        told, than = transfers.fallen(frames), "before"
-    if told is None:
+    is_even = slow_ranks.slow(frames) is None
+    looks: tuple[tuple[Slower | None, str, Confidence], ...] = (
+        (transfers.slower(frames), "in its sisters", "likely"),
+        (logged_transfers.slower(frames) if is_even else None, "elsewhere", "likely"),
+        (transfers.fallen(frames), "before", "possible"),
+    )
+    found = next((look for look in looks if look[0] is not None), None)
+    if found is None or (told := found[0]) is None:
         return None
+    _, than, confidence = found
     ends = f"{common.ranks(told.ranks)}{common.on(told.hosts)}"
     who = (
         f"messages of {ends} take" if told.is_message else f"{told.op} of {ends} takes"
@@ -191,11 +196,17 @@ def _by_calls(frames: Frames) -> Finding | None:
     )
     hosts = told.blamed
     where = f"{common.named(hosts)}: " if hosts else ""
-    at = f"   # on {common.some(told.hosts)}"
-    by_time = than == "before"
+    ends = common.some(told.hosts) if told.hosts else common.ranks(told.ranks)
+    at = f"   # on the hosts of {ends}" if not told.hosts else f"   # on {ends}"
+    alone = (
+        "All of them take that long in each step, and none works longer, so they do "
+        "not wait for one of them"
+        if than == "elsewhere"
+        else "That is the time on the member that came last, so no wait is in it"
+    )
     return Finding(
         slug="slow-network",
-        confidence="possible" if by_time else "likely",
+        confidence=confidence,
         headline=f"{where}{what}",
         evidence=tuple(
             Cite(source, line, text, "line" if source.endswith(".log") else "entry")
@@ -203,13 +214,12 @@ def _by_calls(frames: Frames) -> Finding | None:
                 "source", "line", "text"
             ).iter_rows()
         ),
-        explanation="That is the time on the member that came last, so no wait is in "
-        "it: the transfer is slow, by a link, a card, a switch port, or the traffic of "
-        "others.",
+        explanation=f"{alone}: the transfer is slow, by a link, a card, a switch port, "
+        "or the traffic of others.",
         remedy=(
             Action(f"ibstat | grep -E 'CA|Rate'{at}", only="infiniband"),
             Action(f"ethtool IFACE | grep Speed{at}", only="no infiniband"),
-            f"all_reduce_perf -b 1G -e 1G   # nccl-tests, {common.some(told.hosts)}",
+            f"all_reduce_perf -b 1G -e 1G   # nccl-tests, {ends}",
         ),
         hosts=hosts,
         ranks=(),

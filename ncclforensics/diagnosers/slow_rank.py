@@ -20,10 +20,14 @@ How we know
     late. If all ranks of a host are slow, its host is named. Without dumps, the lines
     of NCCL's Inspector tell the same.
 
-    Or the ranks log it: what each takes to load its batch is its own (DeepSpeed,
-    MMEngine, Detectron2, torchvision, Megatron's `--timing-log-option all`, loops of
-    one's own). What it takes to compute is `possible` at most, as a forward may hold
-    calls in which it waits for others.
+    Or the ranks log it: the parts of a step are known by the words in their names, as
+    frameworks and loops of one's own print them (DeepSpeed, MMEngine, Detectron2,
+    torchvision, Megatron's `--timing-log-option all`, JSON lines, tables). Loading and
+    computing are a rank's own; a backward is, where its reductions are told apart. A
+    rank that takes longer to load, or works longer and waits less than its peers, is
+    likely slow. What it takes to compute alone is `possible`, as a forward may hold
+    calls in which it waits for others. If only the forward is told, up to three times
+    as much is lost, as the backward takes twice as long.
 
     Or a program that measures it says so: NVRx (`STRAGGLER DETECTION WARNING`), or
     Megatron's `--log-straggler`, of which only the rank that is always the slowest
@@ -40,9 +44,10 @@ Looks like
     the last at times. Where half of the ranks are late, or one later than the next,
     they wait for each other in calls that no dump has. Logs tell no roles: nobody is
     named where some ranks of several hosts load for the others, where peers do not load
-    at all, or where the first or last rank computes longer, which may be a stage. A
-    rank that came after its peers' timeout is a `straggler`. If all ranks are slow
-    alike, it is `slow-network`, or nothing.
+    at all, or where the first or last rank computes longer, which may be a stage, but
+    for logs in which all waits are named collectives. A rank that came after its peers'
+    timeout is a `straggler`. If all ranks are slow alike, it is `slow-network`, or
+    nothing.
 
 References
     TORCH_FR_BUFFER_SIZE, TORCH_NCCL_ENABLE_TIMING; pytorch#71303.
@@ -169,7 +174,7 @@ def _finding(frames: Frames, told: Slow) -> Finding:
     return Finding(
         slug="slow-rank",
         confidence=_confidence(told),
-        headline=f"{who}{is_host} {verb} slow: others wait {percent(told.gain)} of the "
+        headline=f"{who}{is_host} {verb} slow: others wait {told.lost} of the "
         f"time{cost}",
         evidence=(
             Cite(
@@ -186,7 +191,7 @@ def _finding(frames: Frames, told: Slow) -> Finding:
         f"{who} {verb} at work {percent(told.share)} of "
         "all time longer than ranks that do the same. Over "
         f"{lasted(told.seconds)} of history, "
-        f"{percent(told.gain)} of each step is lost by waiting for it{cost}.",
+        f"{told.lost} of each step is lost by waiting for it{cost}.",
         remedy=(
             f"nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE{at}",
             f"top -b -n 1 | head -20; iostat -x 1 3{at}",

@@ -78,11 +78,19 @@ class Slow:
         return self.logged and self.worst["kind"] == DATA
 
     @property
-    def is_named(self) -> bool:
-        """Whether the share is large enough for a verdict.
+    def lost(self) -> str:
+        """What is lost of each step, as "10 %", or as "3.3 to 10 %".
 
-        A rank that computes longer does so in what no log tells, too.
+        A rank that computes longer does so in a backward that holds waits, too.
         """
+        if self.is_data or self.seen == 1:
+            return percent(self.gain)
+        least = percent(self.gain).removesuffix("%").rstrip()
+        return f"{least} to {percent(self.gain / self.seen)}"
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the share, with what no log tells, is large enough for a verdict."""
         return self.share >= NAMED * (1.0 if self.is_data else self.seen)
 
 
@@ -104,7 +112,10 @@ def slow(frames: Frames) -> Slow | None:
 @remembered
 def _judged(frames: Frames) -> tuple[pl.DataFrame | None, Slow | None]:
     first = None
-    for told in (own_time(frames), logged_time(frames)):
+    logged = logged_time(frames)
+    # what is logged as a wait may not be all of it
+    alone = logged.without_waits() if logged and logged.waits else None
+    for told in (own_time(frames), logged, alone):
         if told is None:
             continue
         above = _excess(told, frames["groups"])
@@ -169,6 +180,10 @@ def _slow(told: OwnTime, above: pl.DataFrame) -> Slow | None:
     if not found:
         return None
     share, mine, peers = max(found, key=lambda one: one[0])
+    for less, fewer, others in found:
+        # that a host waits for its slow rank is no second cause
+        if ABOVE * less > share and {*fewer} < {*mine}:
+            share, mine, peers = less, fewer, others
     last = _told(told, mine, peers, share)
     return None if last and told.logged and rank_layouts.is_role(told, last) else last
 
@@ -385,7 +400,7 @@ def gain(frames: Frames) -> Gain | None:
     verb = "costs" if len(told.ranks) == 1 else "cost"
     return Gain(
         text=f"{common.ranks(told.ranks)}{common.on(hosts)} {verb} "
-        f"{percent(told.gain)} of each step{cost(frames, told)}",
+        f"{told.lost} of each step{cost(frames, told)}",
         ranks=told.ranks,
         hosts=hosts,
         share=told.gain,

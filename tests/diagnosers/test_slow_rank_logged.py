@@ -1,6 +1,8 @@
 """slow-rank by the times that ranks log of the parts of their steps, without any dump."""
 
+import itertools
 import random
+import re
 
 import pytest
 
@@ -87,6 +89,73 @@ def test_some_ranks_of_several_hosts_may_read_for_the_others(tmp_path):
 def test_who_alone_reads_at_all_has_no_peers(tmp_path):
     told = report(tmp_path, "data 30 %", format="json", data=1e-5)
     assert (told.outcome, told.fastest_gain) == ("no-failure", None)
+
+
+LOOP = "INFO rank {} step {} data_time 0.010 fwd {:.3f} bwd {:.3f} {} {:.3f} step_time 1.0\n"
+
+
+def loop(ranks, work, wait="grad_sync", steps=40):
+    """Return the log of a loop: `work` has the seconds of each slow rank's forward."""
+    lines = []
+    for step, rank in itertools.product(range(steps), range(ranks)):
+        forward = work.get(rank, 0.2) + 0.001 * ((step * 7 + rank * 3) % 5)
+        rest = 0.99 - 3 * forward
+        lines.append(LOOP.format(rank, step, forward, 2 * forward, wait, rest))
+    return "".join(lines)
+
+
+def test_who_works_longer_and_waits_less_is_likely_slow(analyzed):
+    (slow,) = found(analyzed({"job.log": loop(8, {5: 0.25})}), "slow-rank")
+    assert (slow.ranks, slow.confidence) == ((5,), "likely")
+
+
+def test_who_waits_as_long_as_others_is_only_possible(analyzed):
+    """What is logged as a wait is not all of it, or the longer part is no work."""
+    text = re.sub(r"grad_sync \S+", "grad_sync 0.05", loop(8, {5: 0.25}))
+    (slow,) = found(analyzed({"job.log": text}), "slow-rank")
+    assert (slow.ranks, slow.confidence) == ((5,), "possible")
+
+
+def test_the_last_rank_is_no_stage_where_all_waits_are_collectives(analyzed):
+    (slow,) = found(analyzed({"job.log": loop(8, {7: 0.25})}), "slow-rank")
+    assert slow.ranks == (7,)
+    assert not found(analyzed({"job.log": loop(8, {7: 0.25}, "comm")}), "slow-rank")
+
+
+def test_a_backward_that_holds_the_waits_may_hide_two_thirds(analyzed):
+    text = re.sub(r"bwd \S+ grad_sync", "bwd", loop(8, {5: 0.24}))
+    (slow,) = found(analyzed({"job.log": text}), "slow-rank")
+    assert (slow.ranks, slow.confidence) == ((5,), "possible")
+    assert re.search(r"wait [34](\.\d)? to 1[12] % of the time", slow.headline)
+
+
+def group(slow, ranks=16, steps=40):
+    """Return the log of a job in which the reduction of some ranks takes longer."""
+    line = "rank {} step {} fwd 0.20 bwd 0.40 grad_sync {:.3f} clip_time {:.3f}\n"
+    text = ""
+    for step, rank in itertools.product(range(steps), range(ranks)):
+        sync = 0.15 if rank in slow else 0.05
+        text += line.format(rank, step, sync + 0.001 * (step % 3), 0.2 - sync)
+    return text
+
+
+def test_a_group_whose_reduction_takes_longer_has_a_slow_network(analyzed):
+    (slow,) = found(analyzed({"job.log": group({1, 5, 9, 13})}), "slow-network")
+    assert (slow.ranks, slow.confidence) == ((), "likely")
+    assert "grad_sync of ranks 1,5,9,13 takes 3.0 times" in slow.headline
+
+
+@pytest.mark.parametrize(
+    "slow",
+    [
+        pytest.param({1, 5, 9}, id="no group: the fourth may let them wait"),
+        pytest.param({4, 5, 6, 7}, id="neighbours, as a stage"),
+        pytest.param(set(range(0, 16, 2)), id="half of the ranks"),
+        pytest.param(set(), id="none"),
+    ],
+)
+def test_other_ranks_whose_reduction_takes_longer_are_no_slow_group(analyzed, slow):
+    assert not found(analyzed({"job.log": group(slow)}), "slow-network")
 
 
 def test_a_job_that_failed_has_its_own_verdict(analyzed):

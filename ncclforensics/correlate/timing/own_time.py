@@ -9,7 +9,7 @@ moment that the last member came to a call, to the rank's next call.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -52,6 +52,11 @@ class OwnTime:
     logged: bool = False
     waits: frozenset[str] = frozenset()
     seen: float = 1.0
+
+    def without_waits(self) -> OwnTime:
+        """Return the same history as if no log told how long its rank waits."""
+        slices = self.slices.with_columns(own_sending="own")
+        return replace(self, slices=slices, waits=frozenset())
 
     @property
     def shows_messages(self) -> bool:

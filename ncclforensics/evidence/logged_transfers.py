@@ -1,0 +1,86 @@
+"""Groups whose reductions take longer than those of their sisters, by logs of steps.
+
+No log tells which ranks are a group, nor who came last to a call. But ranks at equal
+distances that all take long in the same reduction, in each step, while nobody works
+longer, are one group whose transfer is slow: if they waited for a member, that one
+would not take long.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import polars as pl
+
+from ncclforensics.correlate.timing.logged_parts import parts
+from ncclforensics.correlate.timing.logged_time import logged_time
+from ncclforensics.evidence import common, step_times
+from ncclforensics.evidence.transfers import SISTERS, WORTH, Slower
+from ncclforensics.model.frames import Frames, remembered
+from ncclforensics.model.step_parts import REDUCE
+
+
+@remembered
+def slower(frames: Frames) -> Slower | None:
+    """Return the group of ranks that loses most in a reduction; None without one."""
+    told, steps = parts(frames), logged_time(frames)
+    if told is None or steps is None:
+        return None
+    took, ranks = pl.col("seconds"), told["rank"].n_unique()
+    whole = steps.seconds / steps.calls["meets"].n_unique()
+    each = (
+        told.filter(pl.col("kind") == REDUCE)
+        .group_by("name", "rank")
+        .agg(
+            took.quantile(0.1).alias("low"),
+            took.quantile(0.25).alias("usually"),
+            pl.col("raw", "source", "line", "seconds").last(),
+            pl.len().alias("n"),
+        )
+        .filter(pl.col("n") >= 2 * step_times.LEAST)
+        .filter(pl.len().over("name") == ranks)
+        .with_columns(usual=pl.col("usually").median().over("name"))
+        .with_columns(
+            slow=pl.col("low") >= step_times.SLOWER * pl.col("usual"),
+            alike=pl.col("usually") <= step_times.USUAL * pl.col("usual"),
+        )
+        # ranks of many kinds have other work, or another stage
+        .filter((pl.col("slow") | pl.col("alike")).all().over("name"))
+        .sort("name", "rank")
+    )
+    for (_,), own in each.group_by("name", maintain_order=True):
+        slow = own.filter("slow")
+        lost = float(str(slow["usually"].min() or 0.0)) - float(own["usual"][0])
+        if lost >= WORTH * whole and _is_group(slow["rank"].to_list(), ranks):
+            return _told(frames, own, slow)
+    return None
+
+
+def _is_group(members: list[int], ranks: int) -> bool:
+    """Whether some of so many ranks may be one of several groups of this size.
+
+    Neighbours may be a stage, which has other reductions than the next.
+    """
+    if len(members) < 2 or ranks % len(members) or ranks < SISTERS * len(members):
+        return False
+    steps = {after - rank for rank, after in pairwise(members)}
+    return len(steps) == 1 and steps != {1}
+
+
+def _told(frames: Frames, own: pl.DataFrame, slow: pl.DataFrame) -> Slower:
+    ranks = tuple(slow["rank"])
+    cited = pl.concat([slow.head(1), own.filter("alike").head(1)])
+    says = pl.format(
+        "{} of rank {} took {} ms", "raw", "rank", (pl.col("seconds") * 1e3).round(1)
+    )
+    return Slower(
+        op=slow["raw"][0],
+        is_message=False,
+        ranks=ranks,
+        hosts=common.hosts_of(frames, ranks),
+        many=1,
+        blamed=(),
+        usual_ms=1e3 * own["usual"][0],
+        slow_ms=1e3 * float(str(slow["usually"].median())),
+        lines=cited.select("source", "line", text=says),
+    )
