@@ -40,6 +40,7 @@ from ncclforensics.evidence import common
 from ncclforensics.model import tables
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding
+from ncclforensics.model.words import said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,7 +98,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         confidence="certain" if paths else "likely",
         headline=f"{full}{where}{who}" + (f": {paths[0]}" if paths else ""),
         evidence=common.cites(lines),
-        explanation=f"{lines['text'][0][:200]}. {harm}{why}",
+        explanation=f"{said(lines['text'][0])} {harm}{why}",
         remedy=(
             Action(f"df -h {quote(what)}; df -i {quote(what)}", at="process"),
             f"du -xsh {quote(what)}/* | sort -h | tail; quota -s",

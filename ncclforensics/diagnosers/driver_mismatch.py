@@ -35,6 +35,7 @@ import polars as pl
 
 from ncclforensics.evidence import common, cuda_errors
 from ncclforensics.model.findings import Finding
+from ncclforensics.model.words import said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +101,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         confidence="certain",
         headline=f"the NVIDIA driver{where} does not fit this CUDA, or is not there",
         evidence=common.cites(lines),
-        explanation=f"{lines['text'][0][:200]}. Every process there fails at its first "
+        explanation=f"{said(lines['text'][0])} Every process there fails at its first "
         "call of CUDA; the other hosts wait for it.",
         remedy=(
             f"nvidia-smi | grep -E 'Driver|CUDA'; lsmod | grep nvidia{_on(hosts)}",

@@ -35,6 +35,7 @@ from ncclforensics.correlate.runs import job
 from ncclforensics.evidence import common, cuda_errors, startup_stop
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.folding import count
+from ncclforensics.model.words import said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,8 +111,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         headline=f"the NVSwitch fabric is not up on {where}",
         evidence=common.cites(told),
         explanation=f"CUDA or NCCL could not use the NVSwitch fabric on {where}: "
-        f"{told['text'][0][:160]}. The fabric manager is down, still starting, or of "
-        f"another version than the driver.",
+        f"{said(told['text'][0], 160)} The fabric manager is down, still starting, or "
+        f"of another version than the driver.",
         remedy=tuple(step.replace("{}", where) for step in REMEDY),
         ranks=ranks,
         hosts=hosts,

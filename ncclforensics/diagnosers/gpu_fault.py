@@ -49,6 +49,7 @@ from ncclforensics.evidence import (
 from ncclforensics.model.actions import Action, drain
 from ncclforensics.model.findings import Finding, NotChecked, RuledOut
 from ncclforensics.model.tables import SCHEMAS
+from ncclforensics.model.words import said
 from ncclforensics.theory import awaited
 
 if TYPE_CHECKING:
@@ -231,9 +232,9 @@ def _met(frames: Frames, hosts: tuple[str, ...]) -> tuple[int, ...]:
 def _explanation(faults: pl.DataFrame, told: pl.DataFrame, named: str) -> str:
     words = []
     if faults.height:
-        said = str(faults["text"][0]).strip(" .")[:200]
-        who = "runtime" if said.startswith("HW Exception") else "kernel"
-        words.append(f"The {who} of that host says: {said}.")
+        line = said(faults["text"][0])
+        who = "runtime" if line.startswith("HW Exception") else "kernel"
+        words.append(f"The {who} of that host says: {line}")
     if told.height:
         words.append(f"{named.capitalize() or 'A rank'} itself met an {ECC}.")
     if _either_end(faults):

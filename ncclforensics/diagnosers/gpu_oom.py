@@ -35,6 +35,7 @@ from ncclforensics.correlate.identity import host_blocks
 from ncclforensics.evidence import common, cuda_errors, primary_exits
 from ncclforensics.model.actions import CITED
 from ncclforensics.model.findings import Finding
+from ncclforensics.model.words import said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,7 +102,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         headline=f"{who} ran out of GPU memory{where}",
         evidence=common.cites(first),
         explanation=f"{who.capitalize()}{where} could not allocate GPU memory: "
-        f"{first['text'][0][:200]}",
+        f"{said(first['text'][0])}",
         remedy=REMEDY,
         ranks=ranks,
         hosts=hosts,

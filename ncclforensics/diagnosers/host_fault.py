@@ -38,6 +38,7 @@ import polars as pl
 from ncclforensics.evidence import common, kernel_log, primary_exits, timed_out_call
 from ncclforensics.model.actions import Action, drain
 from ncclforensics.model.findings import Finding, NotChecked
+from ncclforensics.model.words import said
 from ncclforensics.theory import awaited
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def _finding(frames: Frames, lines: pl.DataFrame, confidence: str) -> Finding:
         confidence=confidence,  # type: ignore[arg-type]
         headline=f"{where}{theirs} failed: {words[first['message']]}"[:200],
         evidence=common.cites(lines),
-        explanation=f"{str(first['text']).strip(' .')[:200]}. "
+        explanation=f"{said(first['text'])} "
         + (
             f"{common.ranks(ranks).capitalize()} ran there."
             if ranks

@@ -41,6 +41,7 @@ from ncclforensics.evidence import common, kernel_log, timed_out_call
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.tables import SCHEMAS, without_rows
+from ncclforensics.model.words import said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -171,15 +172,15 @@ def _explanation(lines: pl.DataFrame, ranks: tuple[int, ...], joined: bool) -> s
     # prefer the kernel's line that people know
     plain = lines.filter(pl.col("text").str.contains("Killed process", literal=True))
     first = (plain if plain.height else lines)["text"][0]
-    said = f"{str(first).strip(' .')[:200]}."
+    line = said(first)
     if not ranks:
-        return f"{said} Nothing here says which rank that process was."
+        return f"{line} Nothing here says which rank that process was."
     if joined:
         return (
-            f"{said} {common.ranks(ranks).capitalize()} ended by SIGKILL, and "
+            f"{line} {common.ranks(ranks).capitalize()} ended by SIGKILL, and "
             "no other rank there did."
         )
-    return f"{said} That process was {common.ranks(ranks)}."
+    return f"{line} That process was {common.ranks(ranks)}."
 
 
 def _by_signal(killed: pl.DataFrame, hosts: tuple[str, ...]) -> tuple[int, ...]:

@@ -49,6 +49,7 @@ from ncclforensics.evidence import (
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding, NotChecked
 from ncclforensics.model.tables import with_nulls
+from ncclforensics.model.words import said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -163,7 +164,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             *common.cites(failed, 4),
             *common.cites(down, 2),
         ),
-        explanation=f"{told['text'][0][:200]}. {why}{_down_words(down)}",
+        explanation=f"{said(told['text'][0])} {why}{_down_words(down)}",
         remedy=_remedy(failed, hosts, cards),
         hosts=hosts,
         ranks=() if reports else ranks,

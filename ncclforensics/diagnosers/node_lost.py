@@ -49,6 +49,7 @@ from ncclforensics.evidence import common, external_stop, slurm_nodes, timed_out
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.folding import noun
+from ncclforensics.model.words import said
 from ncclforensics.theory import uncollected
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         confidence="possible" if unsure else "likely" if weak else "certain",
         headline=f"{who} {'were' if len(hosts) > 1 else 'was'} lost{with_it}"[:200],
         evidence=common.cites(told),
-        explanation=f"{str(told['text'][0]).strip(' .')[:200]}. "
+        explanation=f"{said(told['text'][0])} "
         + ("" if hosts else "Which node that was is not in this evidence.")
         + ("A network that broke looks the same from here." if weak else ""),
         remedy=REMEDY if known_as == hosts else _of_node(hosts[0]),

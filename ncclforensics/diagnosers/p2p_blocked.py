@@ -36,6 +36,7 @@ import polars as pl
 from ncclforensics.correlate.runs import unknown_failures
 from ncclforensics.evidence import common, cuda_errors
 from ncclforensics.model.findings import Finding
+from ncclforensics.model.words import said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +87,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         confidence="likely" if lines.height else "possible",
         headline=f"GPUs{where} cannot reach each other directly (P2P)",
         evidence=common.cites(seen),
-        explanation=f"{seen['text'][0][:200]}. NCCL wants to copy between the GPUs"
+        explanation=f"{said(seen['text'][0])} NCCL wants to copy between the GPUs"
         f"{where} without the host, and that is refused or does not arrive.",
         remedy=(
             f"nvidia-smi topo -p2p r; nvidia-smi nvlink -s{at}",

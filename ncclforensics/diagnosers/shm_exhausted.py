@@ -37,6 +37,7 @@ import polars as pl
 from ncclforensics.correlate.exits import exit_records
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import Finding
+from ncclforensics.model.words import said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +90,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         confidence="certain" if lines["text"].str.contains(FULL).any() else "likely",
         headline=f"shared memory (/dev/shm) ran out on {where}",
         evidence=common.cites(lines),
-        explanation=f"{lines['text'][0][:200]}. /dev/shm of {where} has no room for "
+        explanation=f"{said(lines['text'][0])} /dev/shm of {where} has no room for "
         "what NCCL or the data loaders put there.",
         remedy=(
             f"df -h /dev/shm; ls -la /dev/shm | head{on}",

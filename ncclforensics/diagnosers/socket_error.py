@@ -42,6 +42,7 @@ from ncclforensics.correlate.runs import job
 from ncclforensics.evidence import common, lost_peers, teardown
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.tables import TROUBLED
+from ncclforensics.model.words import said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,14 +135,18 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     where = common.on(hosts)
     printers = common.hosts(lines["host"]) or ("a rank",)
     several = len(printers) > 1 or bool(ranks) or not hosts
+    did = "lost the connection to"
+    why = "Nothing here shows why it was closed; usually the process there ended."
+    if lines["message"].str.contains("connect").all():
+        did = "could not connect to"
+        why = "Usually the process there ended, or had not begun to listen."
     yield Finding(
         slug="socket-error",
         confidence=confidence if several else "possible",
-        headline=f"{common.some(printers)} lost the connection to {who}{where}",
+        headline=f"{common.some(printers)} {did} {who}{where}",
         evidence=common.cites(lines),
-        explanation=f"{common.some(printers)} lost the connection to {who}{where}: "
-        f"{lines['text'][0][:160]}. This evidence does not show why it was closed; "
-        f"usually the process there ended.",
+        explanation=f"{common.some(printers).capitalize()} {did} {who}{where}: "
+        f"{said(lines['text'][0], 160)} {why}",
         remedy=_remedy(hosts[0] if hosts else "", _interface(frames, lines)),
         ranks=ranks,
         hosts=hosts,
@@ -195,7 +200,7 @@ def _unwound(frames: Frames) -> Iterator[Finding]:
     yield Finding(
         slug="socket-error",
         confidence="likely",
-        headline=f"{who} gave up a connection: {lines['text'][0][:80].strip()}",
+        headline=f"{who} gave up a connection: {said(lines['text'][0], 80)}",
         evidence=common.cites(lines),
         explanation=f"NCCL failed on {who} in its socket code, with a system error. "
         "The lines do not say which connection failed, or why.",

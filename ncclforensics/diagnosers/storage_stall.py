@@ -50,6 +50,7 @@ from ncclforensics.evidence import (
     timed_out_call,
 )
 from ncclforensics.model.findings import Finding, NotChecked
+from ncclforensics.model.words import said
 from ncclforensics.theory import awaited
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def _gave_up(
         frames,
         confidence,
         f"{who} {{where}} gave up: {what}",
-        f"{who.capitalize()} raised {str(raised['text'][0])[:160]}."
+        f"{who.capitalize()} raised {said(raised['text'][0], 160)}"
         + (" One of its data loader workers did not return." if loader else "")
         + (" A process of the job waits in storage." if blocked.height else "")
         + _servers(servers),
@@ -242,4 +243,4 @@ def _whom(whom: tuple[int, ...]) -> str:
 def _servers(servers: pl.DataFrame) -> str:
     if servers.is_empty():
         return ""
-    return f" The kernel says: {str(servers['text'][0]).strip(' .')[:160]}."
+    return f" The kernel says: {said(servers['text'][0], 160)}"

@@ -39,6 +39,7 @@ from ncclforensics.evidence import common
 from ncclforensics.evidence.built_communicators import all_joined, at_home, spans_hosts
 from ncclforensics.model.findings import Cite, Finding, RuledOut
 from ncclforensics.model.folding import are
+from ncclforensics.model.words import said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,7 +161,7 @@ def _ends_differ(frames: Frames, _using: pl.DataFrame) -> Finding | None:
         lines,
         "likely",
         f"{where} and its peer chose InfiniBand cards that do not go together",
-        f"{lines['text'][0][:200]}. The two ends have different cards, or "
+        f"{said(lines['text'][0])} The two ends have different cards, or "
         f"not as many. {where} says so; this evidence does not show which end is "
         f"wrong.",
         common.cites(lines),
@@ -278,7 +279,7 @@ def _own_bridge(frames: Frames, _using: pl.DataFrame) -> Finding | None:
         lines,
         "likely",
         f"MPI was told the address of a Docker bridge ({DOCKER})",
-        f"{lines['text'][0][:200]}. Every machine with Docker has that address itself, "
+        f"{said(lines['text'][0])} Every machine with Docker has that address itself, "
         "so no other machine answers there. Any of the processes may have published "
         "it.",
         common.cites(lines),

@@ -13,6 +13,7 @@ UNNAMED = ("", "undefined")  # descriptions that c10d gives where there is none
 # c10d names the groups of a device mesh by a hash: its first digits are enough to grep
 _HASH = re.compile(r"[0-9a-f]{16,}")
 HASH_DIGITS = 8
+_SOURCE = re.compile(r"\[\S{0,300}/([\w.-]+:\d+)\]")  # `[/pytorch/…/pair.cc:144]`
 UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -67,3 +68,16 @@ def percent(share: float) -> str:
     """Return a share as "12 %", below 10 % with one place: "4.5 %"."""
     told = 100 * share
     return f"{told:.0f} %" if told >= 9.95 else f"{told:.1f}".removesuffix(".0") + " %"
+
+
+def said(text: object, most: int = 200) -> str:
+    """Return what a line says as a sentence of at most so many characters.
+
+    Of hashes and of paths of sources only what can be looked for is left, so that the
+    point of a long line is not cut off.
+    """
+    words = _SOURCE.sub(r"[\1]", " ".join(str(text).split())).strip(" .,")
+    words = _HASH.sub(lambda found: f"{found[0][:HASH_DIGITS]}…", words)
+    if len(words) <= most:
+        return f"{words}."
+    return f"{words[: most - 1].rsplit(' ', 1)[0].rstrip(' .,')}…"

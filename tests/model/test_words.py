@@ -2,6 +2,7 @@
 
 import pytest
 
+from ncclforensics.model import words
 from ncclforensics.model.words import lasted, name_group
 
 
@@ -41,3 +42,14 @@ def test_two_units_at_most(seconds, says):
 )
 def test_a_group_is_named_as_c10d_names_it_and_a_hash_is_short(name, description, says):
     assert name_group(name, description) == says
+
+
+def test_a_quoted_line_keeps_its_point():
+    line = (
+        "RuntimeError: [/opt/conda/work/third_party/gloo/transport/tcp/pair.cc:799]  "
+        "connect: refused by task 90aa551f16836f9d58427a0096d8ccf5, "
+    )
+    told = "RuntimeError: [pair.cc:799] connect: refused by task 90aa551f…."
+    assert words.said(line) == told
+    assert words.said("one two three four", 12) == "one two…"
+    assert words.said(None) == "None."
