@@ -19,7 +19,7 @@ WAITS = (REDUCE, WAIT)
 _FORWARD, _BACKWARD = "fwd|forward|fprop", "bwd|backward|bprop|backprop"
 _WORDS = {
     DATA: r"data|data_?load\w*|dataset|loader|load_time|fetch\w*|prefetch|h2d"
-    r"|batch_(?:input|generator)|input_time",
+    r"|batch_(?:input|generator|wait)|input_time|io",
     WAIT: r"waits?|waiting|comm\w*|barrier|recv|send|exchange|idle|sync_time",
     REDUCE: r"sync|all_?reduce\w*|reduce\w*|gather|scatter|all_?gather|a2a"
     r"|all_?to_?all|broadcast|bcast|clip\w*|unscale\w*|grad_norm_time",
@@ -32,6 +32,10 @@ _WHOLE = (
     r"(?:train_)?(?:(?:step|iter|iteration|batch|total|elapsed|end_to_end)_time|total)"
     r"|time|iteration|iter|time_(?:metrics_)?(?:step|iter|total|end_to_end)"
     r"|training_(?:step|iteration)_time|batch_total"
+)
+# a key of a record, and a number: what a rank took for its own part of a step
+OWN_KEY = (
+    rf"(?i)[\"'][a-z0-9_/]*(?:data|{_FORWARD}|compute)[a-z_]*[\"']: ?\d{{1,9}}\.\d"
 )
 
 

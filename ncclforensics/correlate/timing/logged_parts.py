@@ -21,7 +21,7 @@ _PAIR = (
     r"([A-Za-z][A-Za-z0-9_/.-]*(?: ?\((?:m?s|t)\))?)[\"']?"
     r"(?: {0,3}[:=] {0,3}| {1,12})(\d{1,9}(?:\.\d{1,9})?)(?: ?(ms|s)\b)?"
 )
-_RANK = r"(?i)\brank[\"']?\s{0,2}[:= ]\s{0,2}(\d{1,7})"
+_RANK = r"(?i)\b(?:world_|global_)?rank[\"']?\s{0,2}[:= ]\s{0,2}(\d{1,7})"
 COUNTER = r"(?i)^(?:global_?)?(?:step|iter|iteration|it)$"
 KEPT = ("rank", "source", "line", "step", "raw", "name", "seconds")
 MOMENT = 1e8  # seconds: a number as large is a time of day since 1970

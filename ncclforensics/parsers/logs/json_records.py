@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from ncclforensics.model.step_parts import OWN_KEY
 from ncclforensics.model.tables import with_nulls
 from ncclforensics.parsers.logs.shipped_records import SHIPPED, bared
 
@@ -157,7 +158,10 @@ def moment(told: pl.Expr) -> pl.Expr:
 
 
 def _line(objects: pl.DataFrame) -> pl.Expr:
-    """Return the line of each object, as `_line`, with its step and its traceback."""
+    """Return the line of each object, as `_line`, with its step and its traceback.
+
+    An object that times the parts of a step is the line as it is.
+    """
     line = _first(LINE, objects).str.strip_chars_end("\r\n")
     step = _first(STEP, objects).str.extract(r"^(\d{1,9})$")
     step = pl.when(~line.str.contains(NUMBERED)).then(" step=" + step)
@@ -169,7 +173,8 @@ def _line(objects: pl.DataFrame) -> pl.Expr:
         beside = ~line.str.contains(HEAD, literal=True).fill_null(False)
         raised = pl.when(beside).then("\n" + text.str.json_decode(pl.String()))
     parts = (line, step.fill_null(""), raised.str.strip_chars_end().fill_null(""))
-    return pl.concat_str(*parts).alias("_line")
+    timed = pl.when(pl.col("raw").str.contains(OWN_KEY)).then("raw")
+    return pl.coalesce(timed, pl.concat_str(*parts)).alias("_line")
 
 
 def _spelled(value: pl.Expr) -> pl.Expr:
