@@ -31,7 +31,8 @@ How we know
 
     Or a program that measures it says so: NVRx (`STRAGGLER DETECTION WARNING`), or
     Megatron's `--log-straggler`, of which only the rank that is always the slowest
-    is told, as possible.
+    is told, as possible. Of the reports of Lightning's profiler, one a rank, the one
+    that loads or computes longer by far, and is shorter in its backward.
 
 What to do
     Compare the named host with the others: `nvidia-smi -q -d PERFORMANCE,CLOCK` for
@@ -58,7 +59,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ncclforensics.evidence import common, told_stragglers
+from ncclforensics.evidence import common, profiler_reports, told_stragglers
 from ncclforensics.model.findings import Cite, Finding, NotChecked, RuledOut
 from ncclforensics.model.folding import count
 from ncclforensics.model.words import lasted, percent
@@ -93,7 +94,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     known = slow_ranks.excess(frames) is not None
     told = slow_ranks.slow(frames) if known else None
-    by_word = told_stragglers.told(frames)
+    by_word = told_stragglers.told(frames) or profiler_reports.slowest(frames)
     if told is not None and told.is_named:
         yield _finding(frames, told)
     elif by_word is not None:
@@ -122,8 +123,8 @@ def _by_word(frames: Frames, told: told_stragglers.Told) -> Finding:
         confidence="likely" if told.sure else "possible",
         headline=f"{who} {verb} slow: {told.how}",
         evidence=common.cites(told.lines),
-        explanation=f"{who} {verb} slow: {told.how}. What it costs the others is not "
-        "in these lines; dumps with TORCH_NCCL_ENABLE_TIMING=1 would tell.",
+        explanation="How much of it the others lose is not in these lines; dumps with "
+        "TORCH_NCCL_ENABLE_TIMING=1 would tell.",
         remedy=(
             f"nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE{at}",
             f"top -b -n 1 | head -20; iostat -x 1 3{at}",

@@ -76,6 +76,15 @@ CASES = (
         "No rank uses the head: the model is wrong, and no rank is the culprit.",
         "unused-parameters",
     ),
+    Case(
+        "lightning-slow-loader",
+        "slow-loader",
+        "rank 2 loads its batches slowly under Lightning",
+        "Rank 2 sleeps 5 ms for each of the 4 samples of a batch; the job ends well. "
+        "Each rank writes the report of Lightning's SimpleProfiler.",
+        "slow-rank",
+        (2,),
+    ),
 )
 
 
@@ -89,6 +98,9 @@ def run(case: Case) -> None:
         hosts.write_text("127.0.0.1 localhost gpu0001\n")
         command = ["unshare", "--uts", "--net", "--mount", "--pid", "--fork"]
         command += ["--mount-proc", "--kill-child", "sh", "-ec"]
+        env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "OMP_NUM_THREADS": "1"}
+        if case.failure == "slow-rank":
+            env["REPORTS"] = str(logs / "reports")
         command += [
             SET_UP.format(lab=LAB, hosts=hosts),
             "lab",
@@ -102,7 +114,7 @@ def run(case: Case) -> None:
                 [*command, case.fault],
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "OMP_NUM_THREADS": "1"},
+                env=env,
                 timeout=150,
                 check=False,
             )
@@ -123,8 +135,8 @@ def run(case: Case) -> None:
         "class": case.failure,
         "also_acceptable": case.also,
         "ranks": case.ranks,
-        # torchrun --standalone calls its host so
-        "hosts": ["localhost"] if case.ranks else [],
+        # torchrun --standalone calls its host so, where it tells of an error
+        "hosts": ["localhost"] if case.ranks and "slow" not in case.fault else [],
     }
     truth = "".join(f"{key} = {json.dumps(value)}\n" for key, value in told.items())
     (JOBS / case.slug / "truth.toml").write_text(truth, "utf-8")

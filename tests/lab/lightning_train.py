@@ -1,11 +1,13 @@
 """A small training under Lightning's DDP, with a fault; `lightning_run.py` starts it."""
 
+import os
 import sys
 import time
 from datetime import timedelta
 
 import lightning
 import torch
+from lightning.pytorch.profilers import SimpleProfiler
 from lightning.pytorch.strategies import DDPStrategy
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -39,7 +41,17 @@ class Model(lightning.LightningModule):
         return torch.optim.SGD(self.parameters(), 0.1)
 
 
+class Slow(TensorDataset):
+    """A data set that one rank reads slowly."""
+
+    def __getitem__(self, index):
+        if FAULT == "slow-loader" and os.environ["RANK"] == "2":
+            time.sleep(0.005)
+        return super().__getitem__(index)
+
+
 def main():
+    reports = os.environ.get("REPORTS")
     trainer = lightning.Trainer(
         accelerator="cpu",
         devices=4,
@@ -48,8 +60,9 @@ def main():
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
+        profiler=SimpleProfiler(reports, "perf") if reports else None,
     )
-    trainer.fit(Model(), DataLoader(TensorDataset(torch.randn(400, 8)), batch_size=4))
+    trainer.fit(Model(), DataLoader(Slow(torch.randn(800, 8)), batch_size=4))
 
 
 if __name__ == "__main__":
