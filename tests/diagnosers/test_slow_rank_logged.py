@@ -129,6 +129,17 @@ def test_a_backward_that_holds_the_waits_may_hide_two_thirds(analyzed):
     assert re.search(r"wait [34](\.\d)? to 1[12] % of the time", slow.headline)
 
 
+def test_a_list_that_one_rank_prints_tells_of_all(analyzed):
+    line = "iter {:4} | compute ms by rank: {} | wait ms by rank: {} | loss 2.1\n"
+    text = ""
+    for step in range(40):
+        work = [200 + (step * 7 + rank * 3) % 5 for rank in range(8)]
+        work[5] += 40
+        text += line.format(step, work, [250 - took for took in work])
+    (slow,) = found(analyzed({"rank0.log": text}), "slow-rank")
+    assert (slow.ranks, slow.confidence) == ((5,), "likely")
+
+
 def group(slow, ranks=16, steps=40):
     """Return the log of a job in which the reduction of some ranks takes longer."""
     line = "rank {} step {} fwd 0.20 bwd 0.40 grad_sync {:.3f} clip_time {:.3f}\n"

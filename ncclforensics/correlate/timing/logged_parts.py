@@ -1,7 +1,8 @@
 """The parts of steps as training loops log them on each rank, one row a part.
 
-A rank prints `name: value` pairs in a line of its own, or Megatron lists all ranks
-below the name of a part. A unit matters only where a line mixes several.
+A rank prints `name: value` pairs in a line of its own, Megatron lists all ranks below
+the name of a part, or a line lists the numbers of all ranks. A unit matters only where
+a line mixes several.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 LINES, BLOCKS = "timers.step", "timers.megatron.ranks"
+GATHERED = "timers.gathered"
 _PAIR = (
     r"([A-Za-z][A-Za-z0-9_/.-]*(?: ?\((?:m?s|t)\))?)[\"']?"
     r"(?: {0,3}[:=] {0,3}| {1,12})(\d{1,9}(?:\.\d{1,9})?)(?: ?(ms|s)\b)?"
 )
+_LIST = r"([A-Za-z]\w*)(?: (m?s))? (?:by|per|across|of) ranks?[:=] ?\[([\d., ]+)\]"
 _RANK = r"(?i)\b(?:world_|global_)?rank[\"']?\s{0,2}[:= ]\s{0,2}(\d{1,7})"
 COUNTER = r"(?i)^(?:global_?)?(?:step|iter|iteration|it)$"
 KEPT = ("rank", "source", "line", "step", "raw", "name", "seconds")
@@ -36,7 +39,8 @@ def parts(frames: Frames) -> pl.DataFrame | None:
     is of the last one that its rank told. Megatron loads its batch
     within forward-compute, which is told without it, if it is never shorter.
     """
-    both = [told for told in (_in_lines(frames), _in_blocks(frames)) if told.height]
+    forms = (_in_lines(frames), _in_blocks(frames), _in_lists(frames))
+    both = [told for told in forms if told.height]
     if not both:
         return None
     told = pl.concat(both).drop_nulls(["rank", "seconds"])
@@ -132,4 +136,31 @@ def _in_blocks(frames: Frames) -> pl.DataFrame:
         pl.col("timer").alias("raw"),
         named(pl.col("timer")).alias("name"),
         (pl.col("took_us") / 1e6).alias("seconds"),
+    )
+
+
+def _in_lists(frames: Frames) -> pl.DataFrame:
+    """Return KEPT of lists that hold a number for each rank, in the order of ranks."""
+    lines = frames.message(GATHERED)
+    if "text" not in lines.columns:
+        return pl.DataFrame(schema=dict.fromkeys(KEPT))
+    lines = with_nulls(lines, {"step": pl.Int64()})
+    part = pl.col("part").str.extract_groups(_LIST).struct
+    return (
+        lines.select(
+            "source", "line", "step", part=pl.col("text").str.extract_all(_LIST)
+        )
+        .explode("part")
+        .with_columns(raw=part.field("1"), unit=part.field("2"), took=part.field("3"))
+        .with_columns(took=pl.col("took").str.extract_all(r"[\d.]+"))
+        .with_columns(rank=pl.int_ranges(pl.col("took").list.len()))
+        .explode("took", "rank")
+        .with_columns(name=named(pl.col("raw")))
+        .with_columns(
+            seconds=pl.col("took").cast(pl.Float64, strict=False)
+            * pl.when((pl.col("unit") == "ms") | pl.col("raw").str.ends_with("_ms"))
+            .then(1e-3)
+            .otherwise(1.0)
+        )
+        .select(KEPT)
     )
