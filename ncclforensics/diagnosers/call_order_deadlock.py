@@ -32,6 +32,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ncclforensics.evidence import common
+from ncclforensics.model import wanted
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import weighed
 
@@ -43,8 +44,7 @@ if TYPE_CHECKING:
 
 FAMILY = "desync"
 NEEDS = ("standings",)
-MISSING = "no dump, and no line of how far a rank came"
-NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
+MISSING, NEXT_TIME = wanted.DUMPS
 EXPLAINS = ("timeout-masking", "crashed-rank", "missing-rank", "unmatched-p2p")
 SPREADS = True
 

@@ -38,6 +38,7 @@ import polars as pl
 
 from ncclforensics.correlate.exits import exit_records
 from ncclforensics.evidence import common, exceptions, external_stop
+from ncclforensics.model import wanted
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding, RuledOut
 
@@ -52,8 +53,7 @@ NEEDS = (
     *("slurm.", "launchers.lsf", "launchers.kubernetes", "torchelastic.", "python."),
     *("launchers.killed_by_user", "launchers.batch", "launchers.flux"),
 )
-MISSING = "no scheduler's output"
-NEXT_TIME = "keep the job's own output file: sbatch --output=%x-%j.out"
+MISSING, NEXT_TIME = wanted.SCHEDULER
 EXPLAINS = external_stop.ECHOES
 SPREADS = True
 

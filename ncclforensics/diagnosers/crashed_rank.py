@@ -47,6 +47,7 @@ from ncclforensics.correlate.exits import alive, exit_records
 from ncclforensics.correlate.identity import host_blocks, world
 from ncclforensics.diagnosers import domains
 from ncclforensics.evidence import common, exceptions, primary_exits, ras_status
+from ncclforensics.model import wanted
 from ncclforensics.model.actions import CITED, OWN_LOG, Action
 from ncclforensics.model.findings import Collective, Finding
 from ncclforensics.theory import uncollected
@@ -66,8 +67,7 @@ NEEDS = (
     *("nccl_tests.cuda_failure", "nccl.cuda.failure", *exceptions.HEADLESS),
     *("jax.heartbeat_lost", "system.hsa.fault", "system.glibc.abort"),
 )
-MISSING = "no exit codes, and no stderr of the ranks"
-NEXT_TIME = "keep stderr of every rank and the launcher's own output"
+MISSING, NEXT_TIME = wanted.LOGS
 EXPLAINS = (
     *("missing-rank", "timeout-masking", "rendezvous-failed"),
     *("socket-error", "ib-error", "straggler"),

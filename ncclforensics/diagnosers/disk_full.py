@@ -37,7 +37,7 @@ import polars as pl
 
 from ncclforensics.diagnosers import shm_exhausted
 from ncclforensics.evidence import common
-from ncclforensics.model import tables
+from ncclforensics.model import tables, wanted
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.words import said
@@ -50,8 +50,7 @@ if TYPE_CHECKING:
 
 FAMILY = "platform"
 NEEDS = ("events",)
-MISSING = "no log of a rank"
-NEXT_TIME = "stderr of every rank; df -h and df -i of every host"
+MISSING, NEXT_TIME = wanted.LOGS
 EXPLAINS = (
     *("crashed-rank", "missing-rank", "timeout-masking", "socket-error"),
     "unreachable-peer",

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common, cuda_errors
+from ncclforensics.model import wanted
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.words import said
 
@@ -45,8 +46,7 @@ if TYPE_CHECKING:
 
 FAMILY = "platform"
 NEEDS = ("events",)
-MISSING = "no log of a rank"
-NEXT_TIME = "NCCL_DEBUG=WARN, stderr of every rank, and nvidia-smi of every host"
+MISSING, NEXT_TIME = wanted.LOGS
 EXPLAINS = (
     *("crashed-rank", "missing-rank", "timeout-masking", "socket-error"),
     *("unreachable-peer", "wrong-nic", "rendezvous-failed"),

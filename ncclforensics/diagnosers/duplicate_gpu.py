@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common
+from ncclforensics.model import wanted
 from ncclforensics.model.findings import Finding
 
 if TYPE_CHECKING:
@@ -45,8 +46,7 @@ if TYPE_CHECKING:
 
 FAMILY = "platform"
 NEEDS = ("nccl.", "c10d.nccl_error")
-MISSING = "no NCCL log"
-NEXT_TIME = "NCCL_DEBUG=INFO on every rank"
+MISSING, NEXT_TIME = wanted.NCCL
 EXPLAINS = (
     *("crashed-rank", "missing-rank", "timeout-masking", "socket-error"),
     *("wrong-nic", "unreachable-peer"),

@@ -33,6 +33,7 @@ import polars as pl
 
 from ncclforensics.correlate.runs import job
 from ncclforensics.evidence import common, cuda_errors, startup_stop
+from ncclforensics.model import wanted
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.folding import count
 from ncclforensics.model.words import said
@@ -45,8 +46,7 @@ if TYPE_CHECKING:
 
 FAMILY = "platform"
 NEEDS = ("events",)
-MISSING = "no NCCL log"
-NEXT_TIME = "NCCL_DEBUG=INFO; nvidia-smi -q of every host"
+MISSING, NEXT_TIME = wanted.NCCL
 EXPLAINS = (
     *("crashed-rank", "missing-rank", "timeout-masking", "wrong-nic"),
     *("socket-error", "unreachable-peer", "p2p-blocked"),

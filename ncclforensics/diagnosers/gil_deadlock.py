@@ -38,6 +38,7 @@ import polars as pl
 
 from ncclforensics.correlate.traces import call_summary
 from ncclforensics.evidence import common, heartbeat_monitor
+from ncclforensics.model import wanted
 from ncclforensics.model.actions import NATIVE_STACK, OWN_LOG, Action
 from ncclforensics.model.findings import Cite, Finding
 from ncclforensics.model.folding import are
@@ -54,8 +55,7 @@ if TYPE_CHECKING:
 
 FAMILY = "runtime"
 NEEDS = ("standings", "c10d.heartbeat")
-MISSING = "no dump, and no line of a heartbeat monitor"
-NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
+MISSING, NEXT_TIME = wanted.DUMPS
 EXPLAINS = ("missing-rank", "unmatched-p2p", "timeout-masking", "crashed-rank")
 SPREADS = True
 TOLD_WITHIN_S = 1800  # the longest usual wait of a heartbeat monitor

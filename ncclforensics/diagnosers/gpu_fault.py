@@ -46,6 +46,7 @@ from ncclforensics.evidence import (
     kernel_log,
     timed_out_call,
 )
+from ncclforensics.model import wanted
 from ncclforensics.model.actions import Action, drain
 from ncclforensics.model.findings import Finding, NotChecked, RuledOut
 from ncclforensics.model.tables import SCHEMAS
@@ -68,8 +69,7 @@ NEEDS = (
     "c10d.watchdog.terminated",
     *cuda_errors.ERRORS,
 )
-MISSING = "no kernel log and no CUDA error of a rank"
-NEXT_TIME = "keep the kernel log of each host: journalctl -k > dmesg-$(hostname).log"
+MISSING, NEXT_TIME = wanted.KERNEL
 EXPLAINS = (
     "crashed-rank",
     "gpu-oom",

@@ -33,6 +33,7 @@ import polars as pl
 
 from ncclforensics.correlate.identity import host_blocks
 from ncclforensics.evidence import common, cuda_errors, primary_exits
+from ncclforensics.model import wanted
 from ncclforensics.model.actions import CITED
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.words import said
@@ -45,8 +46,7 @@ if TYPE_CHECKING:
 
 FAMILY = "dead-rank"
 NEEDS = ("events",)
-MISSING = "no log of a rank"
-NEXT_TIME = "keep stderr of every rank: torchrun --log-dir DIR --redirects 3"
+MISSING, NEXT_TIME = wanted.LOGS
 EXPLAINS = (
     *("crashed-rank", "missing-rank", "timeout-masking"),
     *("socket-error", "ib-error", "unreachable-peer"),

@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common
+from ncclforensics.model import wanted
 from ncclforensics.model.actions import NATIVE_STACK, XIDS, Action
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import weighed
@@ -52,8 +53,7 @@ if TYPE_CHECKING:
 
 FAMILY = "runtime"
 NEEDS = ("standings",)
-MISSING = "no dump, and no line of how far a rank came"
-NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
+MISSING, NEXT_TIME = wanted.DUMPS
 EXPLAINS = (
     *("missing-rank", "timeout-masking", "crashed-rank", "unmatched-p2p"),
     "stuck-in-collective",

@@ -38,6 +38,7 @@ import polars as pl
 from ncclforensics.correlate.exits import alive, exit_records
 from ncclforensics.correlate.identity import placements
 from ncclforensics.evidence import common, kernel_log, timed_out_call
+from ncclforensics.model import wanted
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.tables import SCHEMAS, without_rows
@@ -54,8 +55,7 @@ NEEDS = (
     *("kernel.", "slurm.", "launchers.kubernetes", "launchers.ray", "exits"),
     *("launchers.batch", "cloud.memory"),
 )
-MISSING = "no kernel log, no scheduler's output and no exit codes"
-NEXT_TIME = "keep `journalctl -k` of each host, and the scheduler's own output"
+MISSING, NEXT_TIME = wanted.KERNEL
 EXPLAINS = (
     "crashed-rank",
     "missing-rank",

@@ -46,6 +46,7 @@ from ncclforensics.evidence import (
     port_state,
     teardown,
 )
+from ncclforensics.model import wanted
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding, NotChecked
 from ncclforensics.model.tables import with_nulls
@@ -60,8 +61,7 @@ if TYPE_CHECKING:
 FAMILY = "network"
 LOGS = ("nccl.", "kernel.nic", "rdma.", "launchers.mpi.abort")
 NEEDS = (*LOGS, "system.mtu")
-MISSING = "no NCCL log, and no kernel log of a network card"
-NEXT_TIME = "NCCL_DEBUG=WARN at least, and dmesg -T of every host"
+MISSING, NEXT_TIME = wanted.NCCL
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "socket-error")
 SPREADS = True
 

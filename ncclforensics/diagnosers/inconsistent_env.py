@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common, environments
+from ncclforensics.model import wanted
 from ncclforensics.model.findings import Finding
 
 if TYPE_CHECKING:
@@ -44,8 +45,7 @@ if TYPE_CHECKING:
 
 FAMILY = "launch"
 NEEDS = ("nccl.env", "environment.")
-MISSING = "no NCCL line that shows a variable"
-NEXT_TIME = "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV"
+MISSING, NEXT_TIME = wanted.NCCL
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "collective-mismatch")
 SPREADS = True
 

@@ -32,6 +32,7 @@ import polars as pl
 
 from ncclforensics.correlate.runs.job import signs_of_failure
 from ncclforensics.evidence import common
+from ncclforensics.model import wanted
 from ncclforensics.model.findings import Finding
 
 if TYPE_CHECKING:
@@ -42,8 +43,7 @@ if TYPE_CHECKING:
 
 FAMILY = "launch"
 NEEDS = ("events",)
-MISSING = "no log of a rank"
-NEXT_TIME = "keep stderr of every rank: torchrun --log-dir DIR --redirects 3"
+MISSING, NEXT_TIME = wanted.LOGS
 EXPLAINS = ("crashed-rank", "rendezvous-failed", "missing-rank", "duplicate-gpu")
 SPREADS = True
 

@@ -44,6 +44,7 @@ import polars as pl
 
 from ncclforensics.evidence import blocked_processes, common, seen_places
 from ncclforensics.evidence.reported_missing import named
+from ncclforensics.model import wanted
 from ncclforensics.model.actions import DUMPS, OWN_LOG, STACK
 from ncclforensics.model.findings import Finding, NotChecked
 from ncclforensics.theory import wording
@@ -62,8 +63,7 @@ NEEDS = (
     *("c10d.", "nccl.init.", "ncclras.", "launchers.horovod", "stacks."),
     *("hccl.", "jax.barrier_timeout"),
 )
-MISSING = "no dump, and no line of how far a rank came"
-NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
+MISSING, NEXT_TIME = wanted.DUMPS
 EXPLAINS = (
     *("timeout-masking", "crashed-rank", "stuck-in-collective"),
     *("socket-error", "ib-error"),

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common
+from ncclforensics.model import wanted
 from ncclforensics.model.findings import Finding
 
 if TYPE_CHECKING:
@@ -42,8 +43,7 @@ if TYPE_CHECKING:
 
 FAMILY = "platform"
 NEEDS = ("nccl.",)
-MISSING = "no NCCL log"
-NEXT_TIME = "NCCL_DEBUG=VERSION at least, on every rank"
+MISSING, NEXT_TIME = wanted.NCCL
 EXPLAINS = (
     *("crashed-rank", "missing-rank", "timeout-masking", "socket-error"),
     *("unreachable-peer", "wrong-nic", "shape-mismatch"),

@@ -46,6 +46,7 @@ from ncclforensics.correlate.exits import exit_records
 from ncclforensics.correlate.identity import host_blocks, world
 from ncclforensics.correlate.waits import roll_call
 from ncclforensics.evidence import common, external_stop, slurm_nodes, timed_out_call
+from ncclforensics.model import wanted
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.folding import noun
@@ -63,8 +64,7 @@ NEEDS = (
     *("calls", "slurm.", "launchers.kubernetes", "launchers.ray", "launchers.mpi"),
     *("launchers.pbs", "launchers.agent_silent", "launchers.flux", "cloud.host_gone"),
 )
-MISSING = "no scheduler's or launcher's output"
-NEXT_TIME = "keep the scheduler's log: scontrol show node, sacct -j <job> -o all"
+MISSING, NEXT_TIME = wanted.SCHEDULER
 EXPLAINS = (
     "crashed-rank",
     "missing-rank",

@@ -35,6 +35,7 @@ import polars as pl
 
 from ncclforensics.correlate.runs import unknown_failures
 from ncclforensics.evidence import common, cuda_errors
+from ncclforensics.model import wanted
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.words import said
 
@@ -46,8 +47,7 @@ if TYPE_CHECKING:
 
 FAMILY = "platform"
 NEEDS = ("events",)
-MISSING = "no NCCL log"
-NEXT_TIME = "NCCL_DEBUG=INFO; lspci -vvv and nvidia-smi topo -p2p r of every host"
+MISSING, NEXT_TIME = wanted.NCCL
 EXPLAINS = (
     *("crashed-rank", "missing-rank", "timeout-masking", "socket-error"),
     "stuck-in-collective",

@@ -31,6 +31,7 @@ import polars as pl
 
 from ncclforensics.correlate.exits import exit_records
 from ncclforensics.evidence import common
+from ncclforensics.model import wanted
 from ncclforensics.model.findings import Finding
 
 if TYPE_CHECKING:
@@ -41,8 +42,7 @@ if TYPE_CHECKING:
 
 FAMILY = "launch"
 NEEDS = ("events",)
-MISSING = "no output of torchrun and no log of a rank"
-NEXT_TIME = "keep the output of torchrun on every node"
+MISSING, NEXT_TIME = wanted.AGENTS
 EXPLAINS = ("crashed-rank", "rendezvous-failed", "missing-rank", "timeout-masking")
 SPREADS = True
 

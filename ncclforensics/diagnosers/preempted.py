@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common, external_stop
+from ncclforensics.model import wanted
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding, RuledOut
 from ncclforensics.model.tables import FAILING
@@ -47,8 +48,7 @@ NEEDS = (
     *("slurm.", "cloud.", "launchers.kubernetes", "launchers.ray"),
     "launchers.lsf",
 )
-MISSING = "no scheduler's output and no notice of the cloud"
-NEXT_TIME = "keep the job's own output file, and the events of its pods"
+MISSING, NEXT_TIME = wanted.SCHEDULER
 EXPLAINS = (
     "crashed-rank",
     "missing-rank",

@@ -33,6 +33,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ncclforensics.evidence import analyzer_reports, common, seen_places
+from ncclforensics.model import wanted
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding, NotChecked
 from ncclforensics.model.folding import count, noun
@@ -48,8 +49,7 @@ if TYPE_CHECKING:
 
 FAMILY = "desync"
 NEEDS = ("standings", "calls", "c10d.gloo.timeout", "c10d.analyzer.not_joined")
-MISSING = "no dump, and no line of how far a rank came"
-NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
+MISSING, NEXT_TIME = wanted.DUMPS
 EXPLAINS = (
     *("timeout-masking", "crashed-rank", "missing-rank", "unmatched-p2p"),
     *("collective-mismatch", "shape-mismatch", "stuck-in-collective"),

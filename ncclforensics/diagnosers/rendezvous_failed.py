@@ -47,6 +47,7 @@ from ncclforensics.evidence import (
     pods,
 )
 from ncclforensics.evidence.reported_missing import JAX_START
+from ncclforensics.model import wanted
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.folding import noun
 from ncclforensics.model.shell import at_host, is_host
@@ -63,8 +64,7 @@ NEEDS = (
     *("c10d.store", "torchelastic.", "launchers.", "jax.", "system.name_unresolved"),
     *("system.not_started", "rdma.oneccl."),
 )
-MISSING = "no output of the store's clients and no agent's"
-NEXT_TIME = "keep the output of torchrun on every node, with LOGLEVEL=INFO"
+MISSING, NEXT_TIME = wanted.AGENTS
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking")
 SPREADS = True
 

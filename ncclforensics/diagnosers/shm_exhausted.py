@@ -36,6 +36,7 @@ import polars as pl
 
 from ncclforensics.correlate.exits import exit_records
 from ncclforensics.evidence import common
+from ncclforensics.model import wanted
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.words import said
 
@@ -47,8 +48,7 @@ if TYPE_CHECKING:
 
 FAMILY = "platform"
 NEEDS = ("events",)
-MISSING = "no log of a rank"
-NEXT_TIME = "NCCL_DEBUG=WARN, and stderr of every rank"
+MISSING, NEXT_TIME = wanted.LOGS
 EXPLAINS = (
     *("crashed-rank", "missing-rank", "timeout-masking", "socket-error"),
     *("unreachable-peer", "disk-full"),

@@ -45,6 +45,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common, logged_transfers, step_times, transfers
+from ncclforensics.model import wanted
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Cite, Finding
 from ncclforensics.theory import slow_ranks
@@ -58,8 +59,7 @@ if TYPE_CHECKING:
 
 FAMILY = "network"
 NEEDS = ("nccl.", "timers.", *step_times.TIMED, "inspector.", "collectives")
-MISSING = "no NCCL_DEBUG=INFO log"
-NEXT_TIME = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET on every rank"
+MISSING, NEXT_TIME = wanted.NCCL
 EXPLAINS = ("straggler", "timeout-masking", "slow-rank")
 SPREADS = True
 

@@ -40,6 +40,7 @@ import polars as pl
 
 from ncclforensics.correlate.runs import job
 from ncclforensics.evidence import common, lost_peers, teardown
+from ncclforensics.model import wanted
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.tables import TROUBLED
 from ncclforensics.model.words import said
@@ -52,8 +53,7 @@ if TYPE_CHECKING:
 
 FAMILY = "network"
 NEEDS = ("nccl.", "c10d.", "launchers.mpi.peer_gone", "rdma.")
-MISSING = "no NCCL or torch log"
-NEXT_TIME = "NCCL_DEBUG=INFO on every rank, and keep stderr of every rank"
+MISSING, NEXT_TIME = wanted.NCCL
 EXPLAINS = ("timeout-masking",)
 SPREADS = True
 

@@ -35,6 +35,7 @@ import polars as pl
 
 from ncclforensics.correlate.runs.job import signs_of_failure
 from ncclforensics.evidence import announced_ranks, common
+from ncclforensics.model import wanted
 from ncclforensics.model.findings import Finding
 
 if TYPE_CHECKING:
@@ -50,8 +51,7 @@ NEEDS = (
     *("torchelastic.launch_config", "torchelastic.rendezvous.complete", "nccl.init"),
     *(announced_ranks.ANNOUNCED, LISTED),
 )
-MISSING = "no agent's log at INFO, and no Init lines of NCCL"
-NEXT_TIME = "export LOGLEVEL=INFO NCCL_DEBUG=INFO before torchrun"
+MISSING, NEXT_TIME = wanted.AGENTS
 EXPLAINS = ("crashed-rank", "missing-rank", "timeout-masking", "port-in-use")
 SPREADS = True
 

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common, seen_places
+from ncclforensics.model import wanted
 from ncclforensics.model.actions import OWN_LOG
 from ncclforensics.model.findings import Cite
 from ncclforensics.model.last_words import BAR, LAST
@@ -49,8 +50,7 @@ if TYPE_CHECKING:
 
 FAMILY = "desync"
 NEEDS = ("collectives", "calls")
-MISSING = "no Flight Recorder dump"
-NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
+MISSING, NEXT_TIME = wanted.DUMPS
 EXPLAINS = (
     *("timeout-masking", "crashed-rank", "missing-rank", "stuck-in-collective"),
     "gpu-stall",

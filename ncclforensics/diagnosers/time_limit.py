@@ -29,6 +29,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ncclforensics.evidence import common, external_stop
+from ncclforensics.model import wanted
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding, RuledOut
 
@@ -43,8 +44,7 @@ NEEDS = (
     *("slurm.", "launchers.pbs", "launchers.lsf", "launchers.kubernetes", "cloud."),
     *("launchers.sge", "launchers.flux"),
 )
-MISSING = "no scheduler's output"
-NEXT_TIME = "keep the job's own output file: sbatch --output=%x-%j.out"
+MISSING, NEXT_TIME = wanted.SCHEDULER
 EXPLAINS = external_stop.ECHOES
 SPREADS = True
 

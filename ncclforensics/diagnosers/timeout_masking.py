@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import common
+from ncclforensics.model import wanted
 from ncclforensics.model.actions import DUMPS
 from ncclforensics.model.findings import Finding
 from ncclforensics.model.folding import count
@@ -42,8 +43,7 @@ if TYPE_CHECKING:
 
 FAMILY = "runtime"
 NEEDS = ("events",)
-MISSING = "no log of a rank"
-NEXT_TIME = "keep stderr of every rank: torchrun --log-dir DIR --redirects 3"
+MISSING, NEXT_TIME = wanted.LOGS
 EXPLAINS = ()
 SPREADS = False
 

@@ -42,6 +42,7 @@ import polars as pl
 
 from ncclforensics.correlate.exits import clean_exits
 from ncclforensics.evidence import common
+from ncclforensics.model import wanted
 from ncclforensics.model.last_words import DONE, EPOCH
 from ncclforensics.theory import wording
 from ncclforensics.theory.weigh import case_of, weighed
@@ -55,8 +56,7 @@ if TYPE_CHECKING:
 
 FAMILY = "desync"
 NEEDS = ("standings", "calls", "exits")
-MISSING = "no dump, and no agent that lists how each rank ended"
-NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
+MISSING, NEXT_TIME = wanted.DUMPS
 EXPLAINS = (
     *("timeout-masking", "crashed-rank", "missing-rank", "unmatched-p2p"),
     *("collective-mismatch", "shape-mismatch", "stuck-in-collective"),

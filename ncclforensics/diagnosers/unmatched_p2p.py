@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ncclforensics.evidence import common, gloo_blind_spots
+from ncclforensics.model import wanted
 from ncclforensics.model.actions import DUMPS, Action
 from ncclforensics.model.findings import Finding, NotChecked
 from ncclforensics.theory import strayed_messages, wording
@@ -49,8 +50,7 @@ if TYPE_CHECKING:
 
 FAMILY = "desync"
 NEEDS = ("calls", "collectives", "positions")
-MISSING = "no Flight Recorder dump"
-NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
+MISSING, NEXT_TIME = wanted.DUMPS
 EXPLAINS = ("timeout-masking", "crashed-rank", "missing-rank")
 SPREADS = True
 

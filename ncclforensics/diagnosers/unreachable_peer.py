@@ -46,6 +46,7 @@ from ncclforensics.evidence import (
     teardown,
     undelivered,
 )
+from ncclforensics.model import wanted
 from ncclforensics.model.findings import Finding
 from ncclforensics.theory import awaited
 
@@ -60,8 +61,7 @@ NEEDS = (
     *("nccl.", "c10d.gloo.connect", "launchers.mpi.connect_failed"),
     *("collect.socket", "rdma.ucx.connect_failed"),
 )
-MISSING = "no NCCL_DEBUG log"
-NEXT_TIME = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET on every rank"
+MISSING, NEXT_TIME = wanted.NCCL
 EXPLAINS = (
     *("crashed-rank", "missing-rank", "timeout-masking", "socket-error"),
     "stuck-in-collective",

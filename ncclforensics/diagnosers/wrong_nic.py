@@ -37,6 +37,7 @@ import polars as pl
 
 from ncclforensics.evidence import common
 from ncclforensics.evidence.built_communicators import all_joined, at_home, spans_hosts
+from ncclforensics.model import wanted
 from ncclforensics.model.findings import Cite, Finding, RuledOut
 from ncclforensics.model.folding import are
 from ncclforensics.model.words import said
@@ -54,8 +55,7 @@ NEEDS = (
     *("rdma.oneccl.no_interface", "c10d.gloo.no_interface"),
 )
 OF_MPI = ("launchers.mpi.connect_failed", "launchers.mpi.connect_failed.warned")
-MISSING = "no NCCL_DEBUG=INFO lines that say which interface was chosen"
-NEXT_TIME = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,ENV"
+MISSING, NEXT_TIME = wanted.NCCL
 EXPLAINS = (
     *("crashed-rank", "missing-rank", "timeout-masking"),
     *("unreachable-peer", "socket-error"),

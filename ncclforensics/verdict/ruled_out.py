@@ -15,6 +15,7 @@ from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.runs.job import MACHINE
 from ncclforensics.correlate.traces import call_summary
 from ncclforensics.evidence import common, kernel_log
+from ncclforensics.model import wanted
 from ncclforensics.model.findings import Cite, Finding, NotChecked, RuledOut
 from ncclforensics.model.folding import count
 from ncclforensics.model.plans import collected
@@ -39,8 +40,8 @@ MISMATCH = ("collective-mismatch", "shape-mismatch", "call-order-deadlock")
 QUOTES = r"(?i)(?:^|/)[^/]*(?:event|describe|pods?)[^/]*$"
 BROKE = r"^nccl\.(?:ib|socket|net|bootstrap|ras)\."
 MOST_CITES = 3
-RECORD = "export TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1"
-TELL = "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET,ENV   # on all ranks"
+_, TELL = wanted.NCCL
+_, RECORD = wanted.DUMPS
 
 
 SHORT = {"source": pl.String(), "ends_at": TIME, "before": pl.Duration("ns")}
@@ -200,7 +201,7 @@ def _gpu_memory(frames: Frames) -> Statement:
     return NotChecked(
         "gpu-oom",
         f"no log{whose}",
-        "keep stderr of every rank: torchrun --log-dir DIR --redirects 3",
+        wanted.LOGS[1],
     )
 
 
@@ -208,7 +209,7 @@ def _network(frames: Frames) -> Statement:
     """Rule out the network if NCCL connected all ranks and reported no failure."""
     lines = frames["events"].filter(pl.col("message").str.starts_with("nccl."))
     if lines.is_empty():
-        return NotChecked("ib-error", "no NCCL line in any log", TELL)
+        return NotChecked("ib-error", *wanted.NCCL)
     built = frames.message("nccl.init.complete")
     lacking = _lacking(frames, built["rank"])
     broken = lines.filter(
@@ -234,7 +235,7 @@ def _mismatch(frames: Frames) -> Statement:
     """Rule out mismatched calls by the dumps of all ranks, or say what is missing."""
     dumps = call_summary.dumps(frames).filter(pl.col("rows") > 0)
     if dumps.is_empty():
-        return NotChecked("collective-mismatch", "no Flight Recorder dump", RECORD)
+        return NotChecked("collective-mismatch", *wanted.DUMPS)
     lacking = _lacking(frames, call_summary.outline(frames)["rank"])
     if lacking:
         whose = common.ranks(lacking)
