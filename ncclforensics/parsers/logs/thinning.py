@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 UNTOLD = 8192  # lines that are read of those that tell neither step nor rank
 STEPS = (
-    r"(?i)\b(?:step|iter|iteration)[\"']?(?:\s{0,2}[:=]\s{0,6}| {1,6})(\d{1,9})\b",
+    # a number with a fraction is how long a step, or its optimizer, took
+    r"(?i)\b(?:step|iter|iteration)[\"']?(?:\s{0,2}[:=]\s{0,6}| {1,6})(\d{1,9})"
+    r"\.?(?:[^.\d]|$)",
     r"\[ {0,8}(\d{1,9})/ {0,8}\d",
 )
 RANK = r"(?i)\brank\W{0,3}(\d{1,7})\b"

@@ -91,6 +91,14 @@ def test_without_a_step_the_place_among_the_lines_of_its_rank_tells(read):
     assert max(map(len, by_rank)) <= least + 1
 
 
+def test_how_long_a_step_took_is_no_number_of_a_step(read):
+    """DeepSpeed's line of a whole step ends in the time of its optimizer."""
+    line = "[Rank 3] time (ms) | fwd: {}.40 | bwd: 49.73 | step: {}.66\n"
+    text = "".join(line.format(300 + i % 9, 80 + i % 5) for i in range(8 * ALL))
+    lines = read("job.log", text).message("timers.step")
+    assert ALL < lines.height < 4 * ALL
+
+
 def test_lines_that_tell_no_step_and_no_rank_are_read_up_to_a_limit():
     found = chosen(Thinning(), ["data_time 0.1"] * (UNTOLD + 100), 1000)
     assert found == list(range(UNTOLD))
