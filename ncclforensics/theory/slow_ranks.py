@@ -15,7 +15,6 @@ import polars as pl
 from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.timing.logged_time import logged_time
 from ncclforensics.correlate.timing.own_time import OwnTime, own_time
-from ncclforensics.correlate.timing.stages import stages
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import Gain
 from ncclforensics.model.frames import Frames, remembered
@@ -24,8 +23,8 @@ from ncclforensics.model.tables import conform
 from ncclforensics.model.words import percent
 from ncclforensics.theory import (
     lateness_test,
+    own_excess,
     rank_layouts,
-    rank_roles,
     standstill,
     weigh,
 )
@@ -33,16 +32,13 @@ from ncclforensics.theory import (
 NAMED = 0.055  # share of all time: 10 % of the work, in steps nearly twice as long
 WORTH = 0.03  # share of the time that is worth a line
 ERRORS = 2.0  # standard errors above zero, to be a candidate; chance decides later
-LONG_STEPS = 0.1  # share of the slices that a few long steps of anybody may be
 ABOVE = 2.0  # times the most that any other rank of the role is above
 APART = 1.5  # times as far from the others as most of these are from each other
 LONG = (
     3.0  # times the usual loss in a call; what one long step costs beyond is left out
 )
 HAIR = 0.25  # share of the mean loss in a call, up to which being last does not count
-SENDING = "more_sending"
 FEW = 4  # of so many ranks one may be slow by itself, without all of its host
-BATCHES, LEAST_BATCHES = 12, 4  # of slices, to estimate the error from
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +91,7 @@ class Slow:
 
 
 def excess(frames: Frames) -> pl.DataFrame | None:
-    """Return `rank role team clock slice more more_sending`: own time above the role's.
+    """Return `rank role team clock slice more more_otherwise`: own time above the role's.
 
     Both are shares of the time. A role is what ranks of a stage do that make the same
     calls, a team are those of it that meet most. It is that of the calls, or of the
@@ -118,40 +114,11 @@ def _judged(frames: Frames) -> tuple[pl.DataFrame | None, Slow | None]:
     for told in (own_time(frames), logged, alone):
         if told is None:
             continue
-        above = _excess(told, frames["groups"])
+        above = own_excess.above_role(told, frames["groups"])
         if (found := _slow(told, above)) is not None:
             return above, found
         first = above if first is None else first
     return first, None
-
-
-def _excess(told: OwnTime, groups: pl.DataFrame) -> pl.DataFrame:
-    calls = told.calls
-    # of a job without messages that dumps of NCCL would hold, groups are no stages
-    holds = told.shows_messages and calls["record_id"].is_not_null().all()
-    alike = rank_roles.roles(calls, "same")
-    roles = alike.join(stages(calls, groups, shows_messages=holds), on="rank")
-    role = pl.struct("role", "stage").rank("dense").alias("role")
-    clocks = calls.select("rank", "clock").unique()
-    met = calls.filter(pl.col("meets").is_not_null() & pl.col("group").is_not_null())
-    teams = (
-        met.group_by("rank", "group")
-        .len()
-        .sort("len", "group")
-        .group_by("rank")
-        .agg(pl.col("group").last().alias("team"))
-    )
-    both = ("own", "own_sending")
-    return (
-        told.slices.join(roles.select("rank", role), on="rank")
-        .join(clocks, on="rank")
-        .join(teams, on="rank", how="left")
-        .with_columns(
-            pl.col(c) - pl.col(c).median().over("role", "slice") for c in both
-        )
-        .rename({"own": "more", "own_sending": SENDING})
-        .sort("rank", "slice")
-    )
 
 
 def _slow(told: OwnTime, above: pl.DataFrame) -> Slow | None:
@@ -161,11 +128,13 @@ def _slow(told: OwnTime, above: pl.DataFrame) -> Slow | None:
     are less sure. GPU times need no clock: there ranks of all hosts are compared. Those
     of a team wait for the same others, so they differ by their own time alone.
     """
-    ranks = _ranks(above, "role")
+    ranks = own_excess.of_ranks(above, "role")
     if told.timed:
         looks = [
-            _shares(ranks, "role"),
-            _shares(_ranks(above, "role", "team"), "role", "team"),
+            own_excess.shares(ranks, "role"),
+            own_excess.shares(
+                own_excess.of_ranks(above, "role", "team"), "role", "team"
+            ),
         ]
     else:
         doubt = told.calls.select("rank", told.doubt.alias("doubt")).unique("rank")
@@ -174,8 +143,11 @@ def _slow(told: OwnTime, above: pl.DataFrame) -> Slow | None:
             whole.over("role", "clock", "case"),
             error=(pl.col("error") ** 2 + pl.col("doubt") ** 2).sqrt(),
         )
-        beside = _ranks(above, "role", "clock")
-        looks = [_shares(beside, "role", "clock"), _shares(hosts, "role")]
+        beside = own_excess.of_ranks(above, "role", "clock")
+        looks = [
+            own_excess.shares(beside, "role", "clock"),
+            own_excess.shares(hosts, "role"),
+        ]
     found = [slowest for look in looks if (slowest := _slowest(told, look))]
     if not found:
         return None
@@ -186,55 +158,6 @@ def _slow(told: OwnTime, above: pl.DataFrame) -> Slow | None:
             share, mine, peers = less, fewer, others
     last = _told(told, mine, peers, share)
     return None if last and told.logged and rank_layouts.is_role(told, last) else last
-
-
-def _ranks(above: pl.DataFrame, *peers: str) -> pl.DataFrame:
-    """Return `rank role team clock case share error`: means over slices.
-
-    They are above the median of the `peers` in each slice, and clipped.
-    """
-    both = ("more", SENDING)
-    usual = (pl.col(case).median().over(*peers, "slice") for case in both)
-    above = above.with_columns(
-        pl.col(case) - median for case, median in zip(both, usual, strict=True)
-    )
-    return pl.concat([_means(above, case) for case in both]).sort("rank", "case")
-
-
-def _means(above: pl.DataFrame, case: str) -> pl.DataFrame:
-    own, more = ("rank", "role", "team", "clock"), pl.col("more")
-    low, high = (more.quantile(q).over(own) for q in (LONG_STEPS, 1 - LONG_STEPS))
-    # slices may cut the steps of two ranks at other places: some together do not
-    batch = pl.col("slice") * BATCHES // (pl.col("slice").max().over(own) + 1)
-    return (
-        above.with_columns(more=pl.col(case))
-        .with_columns(more.clip(low, high), batch=batch)
-        .group_by(*own, "batch")
-        .agg(more.mean(), pl.len().alias("slices"))
-        .group_by(own)
-        .agg(
-            ((more * pl.col("slices")).sum() / pl.col("slices").sum()).alias("share"),
-            (more.std() / pl.len().sqrt()).alias("error"),
-            pl.len().alias("batches"),
-            pl.lit(case).alias("case"),
-        )
-        .filter(pl.col("batches") >= LEAST_BATCHES)
-    )
-
-
-def _shares(ranks: pl.DataFrame, *peers: str) -> pl.DataFrame:
-    """Return `ranks` with their share above the usual one of their `peers`.
-
-    No dump tells whether a send holds its rank until the other side has come. Who is
-    slow is so in either case; who sends to it seems so in one of them.
-    """
-    usual = pl.col("share").quantile(0.5, interpolation="lower").over(*peers, "case")
-    return (
-        ranks.filter(pl.len().over(*peers, "case") > 1)
-        .with_columns(pl.col("share") - usual, peers=pl.struct(*peers))
-        .sort("rank", "share", "case")
-        .unique("rank", keep="first", maintain_order=True)
-    )
 
 
 def _slowest(

@@ -39,7 +39,7 @@ def logged_time(frames: Frames) -> OwnTime | None:
 
     Of its `calls`, which are steps, `op` is the part in which the rank took longest
     against its peers, `kind` what that is (`model.step_parts`), and `typical` what the
-    peers took for it, as share of the step. In `slices`, `own_sending` is all of the
+    peers took for it, as share of the step. In `slices`, `own_otherwise` is all of the
     step but for the waits, where these are told apart.
     """
     told = parts(frames)
@@ -150,7 +150,7 @@ def _history(
     calls = calls.with_columns(rest=rest)
     slices = calls.group_by("rank", "slice").agg(
         own=pl.col("own").sum() / pl.col("whole").sum(),
-        own_sending=pl.col("rest").sum() / pl.col("whole").sum(),
+        own_otherwise=pl.col("rest").sum() / pl.col("whole").sum(),
     )
     seconds = float(calls.unique("meets")["whole"].sum())
     return OwnTime(

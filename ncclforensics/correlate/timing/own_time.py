@@ -35,13 +35,13 @@ AHEAD = 0.9  # share of the calls that a waiter must not leave before the last h
 class OwnTime:
     """Own time of ranks over the common history.
 
-    `slices` has `rank slice own own_sending`: the share of the time of each slice, if
+    `slices` has `rank slice own own_otherwise`: the share of the time of each slice, if
     a send holds its rank until it is received, and if it does not. `calls` has the
     calls as `arrivals` returns them, with `slice`, `late` (s; than its peers), `blocks`
     (whether the members wait), and `counts` (once a row and group). `seconds` is the
     length of the common history, `timed` whether no clock is needed, `logged` whether
     logs tell it, and not calls. `waits` are the kinds of waits that all ranks log apart
-    (`model.step_parts`); `own_sending` is then all time but these. `seen` is the share
+    (`model.step_parts`); `own_otherwise` is then all time but these. `seen` is the share
     of a rank's computing that is told: a backward may hold waits, and be left out.
     """
 
@@ -55,7 +55,7 @@ class OwnTime:
 
     def without_waits(self) -> OwnTime:
         """Return the same history as if no log told how long its rank waits."""
-        slices = self.slices.with_columns(own_sending="own")
+        slices = self.slices.with_columns(own_otherwise="own")
         return replace(self, slices=slices, waits=frozenset())
 
     @property
@@ -92,7 +92,8 @@ def own_time(frames: Frames) -> OwnTime | None:
     sends = pl.col("wait").filter(pl.col("is_p2p") & pl.col("op").str.starts_with(SEND))
     sending = sends.sum() if timed else 0.0
     slices = inside.group_by("rank", "slice").agg(
-        (works / length).alias("own"), ((works + sending) / length).alias("own_sending")
+        (works / length).alias("own"),
+        ((works + sending) / length).alias("own_otherwise"),
     )
     seconds = float(str(spans["span"].median()))
     return OwnTime(slices.sort("rank", "slice"), inside, seconds, timed)

@@ -1,0 +1,104 @@
+"""How much longer than its peers each rank is at work, as share of the time.
+
+A role is what ranks of one stage do that make the same calls, a team are those of it
+that meet most. Who works longer is compared slice by slice, so that a long step of
+everybody tells nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.correlate.timing.stages import stages
+from ncclforensics.theory import rank_roles
+
+if TYPE_CHECKING:
+    from ncclforensics.correlate.timing.own_time import OwnTime
+
+LONG_STEPS = 0.1  # share of the slices that a few long steps of anybody may be
+OTHERWISE = "more_otherwise"  # of the other reading of a rank's own time
+BATCHES, LEAST_BATCHES = 12, 4  # of slices, to estimate the error from
+
+
+def above_role(told: OwnTime, groups: pl.DataFrame) -> pl.DataFrame:
+    """Return `rank role team clock slice more more_otherwise`: own time above the role's.
+
+    `groups` lists the `members` of each `rank pg pg_desc`.
+    """
+    calls = told.calls
+    # of a job without messages that dumps of NCCL would hold, groups are no stages
+    holds = told.shows_messages and calls["record_id"].is_not_null().all()
+    alike = rank_roles.roles(calls, "same")
+    roles = alike.join(stages(calls, groups, shows_messages=holds), on="rank")
+    role = pl.struct("role", "stage").rank("dense").alias("role")
+    clocks = calls.select("rank", "clock").unique()
+    met = calls.filter(pl.col("meets").is_not_null() & pl.col("group").is_not_null())
+    teams = (
+        met.group_by("rank", "group")
+        .len()
+        .sort("len", "group")
+        .group_by("rank")
+        .agg(pl.col("group").last().alias("team"))
+    )
+    both = ("own", "own_otherwise")
+    return (
+        told.slices.join(roles.select("rank", role), on="rank")
+        .join(clocks, on="rank")
+        .join(teams, on="rank", how="left")
+        .with_columns(
+            pl.col(c) - pl.col(c).median().over("role", "slice") for c in both
+        )
+        .rename({"own": "more", "own_otherwise": OTHERWISE})
+        .sort("rank", "slice")
+    )
+
+
+def of_ranks(above: pl.DataFrame, *peers: str) -> pl.DataFrame:
+    """Return `rank role team clock case share error`: means over slices.
+
+    They are above the median of the `peers` in each slice, and clipped.
+    """
+    both = ("more", OTHERWISE)
+    usual = (pl.col(case).median().over(*peers, "slice") for case in both)
+    above = above.with_columns(
+        pl.col(case) - median for case, median in zip(both, usual, strict=True)
+    )
+    return pl.concat([_means(above, case) for case in both]).sort("rank", "case")
+
+
+def _means(above: pl.DataFrame, case: str) -> pl.DataFrame:
+    own, more = ("rank", "role", "team", "clock"), pl.col("more")
+    low, high = (more.quantile(q).over(own) for q in (LONG_STEPS, 1 - LONG_STEPS))
+    # slices may cut the steps of two ranks at other places: some together do not
+    batch = pl.col("slice") * BATCHES // (pl.col("slice").max().over(own) + 1)
+    return (
+        above.with_columns(more=pl.col(case))
+        .with_columns(more.clip(low, high), batch=batch)
+        .group_by(*own, "batch")
+        .agg(more.mean(), pl.len().alias("slices"))
+        .group_by(own)
+        .agg(
+            ((more * pl.col("slices")).sum() / pl.col("slices").sum()).alias("share"),
+            (more.std() / pl.len().sqrt()).alias("error"),
+            pl.len().alias("batches"),
+            pl.lit(case).alias("case"),
+        )
+        .filter(pl.col("batches") >= LEAST_BATCHES)
+    )
+
+
+def shares(ranks: pl.DataFrame, *peers: str) -> pl.DataFrame:
+    """Return `ranks` with their share above the usual one of their `peers`.
+
+    No dump tells whether a send holds its rank until the other side has come. Who is
+    slow is so in either case; who sends to it seems so in one of them.
+    """
+    usual = pl.col("share").quantile(0.5, interpolation="lower").over(*peers, "case")
+    return (
+        ranks.filter(pl.len().over(*peers, "case") > 1)
+        .with_columns(pl.col("share") - usual, peers=pl.struct(*peers))
+        .sort("rank", "share", "case")
+        .unique("rank", keep="first", maintain_order=True)
+    )
