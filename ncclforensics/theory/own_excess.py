@@ -23,9 +23,10 @@ BATCHES, LEAST_BATCHES = 12, 4  # of slices, to estimate the error from
 
 
 def above_role(told: OwnTime, groups: pl.DataFrame) -> pl.DataFrame:
-    """Return `rank role team clock slice more more_otherwise`: own time above the role's.
+    """Return `rank role team clock slice more more_otherwise`, by rank and slice.
 
-    `groups` lists the `members` of each `rank pg pg_desc`.
+    How much a rank's own time is above its role's, in both readings. `groups` lists
+    the `members` of each `rank pg pg_desc`.
     """
     calls = told.calls
     # of a job without messages that dumps of NCCL would hold, groups are no stages

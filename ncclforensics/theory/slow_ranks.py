@@ -91,7 +91,7 @@ class Slow:
 
 
 def excess(frames: Frames) -> pl.DataFrame | None:
-    """Return `rank role team clock slice more more_otherwise`: own time above the role's.
+    """Return `rank role team clock slice more more_otherwise`: what `own_excess` does.
 
     Both are shares of the time. A role is what ranks of a stage do that make the same
     calls, a team are those of it that meet most. It is that of the calls, or of the

@@ -41,8 +41,9 @@ class OwnTime:
     (whether the members wait), and `counts` (once a row and group). `seconds` is the
     length of the common history, `timed` whether no clock is needed, `logged` whether
     logs tell it, and not calls. `waits` are the kinds of waits that all ranks log apart
-    (`model.step_parts`); `own_otherwise` is then all time but these. `seen` is the share
-    of a rank's computing that is told: a backward may hold waits, and be left out.
+    (`model.step_parts`); `own_otherwise` is then all time but these. `seen` is the
+    share of a rank's computing that is told: a backward may hold waits, and be left
+    out.
     """
 
     slices: pl.DataFrame
