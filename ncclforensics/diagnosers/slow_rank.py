@@ -80,6 +80,8 @@ UNTIMED = "no times of the GPU, without which a slow GPU does not show"
 NEXT_TIME = (
     "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_ENABLE_TIMING=1, and dump while it runs"
 )
+LOAD = "top -b -n 1 | head -20; iostat -x 1 3"
+RECORD = "py-spy record -d 30 -o slow.svg -p PID   # of the rank, and of a peer"
 EXPLAINS = ()
 SPREADS = False
 
@@ -156,7 +158,7 @@ def _where(told: Slow, call: Collective | None) -> str:
 
 
 def _finding(frames: Frames, told: Slow) -> Finding:
-    hosts = common.hosts_of(frames, told.ranks)
+    hosts = common.hosts_of(frames, told.ranks) or told.hosts
     who = common.ranks(told.ranks)
     every = len(told.ranks) > len(hosts) and told.ranks == common.ranks_on(
         frames, hosts
@@ -172,6 +174,8 @@ def _finding(frames: Frames, told: Slow) -> Finding:
     cost = slow_ranks.cost(frames, told)
     at = f"   # on {common.some(hosts)}" if hosts else ""
     verb = "is" if len(told.ranks) == 1 else "are"
+    looks = (f"nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE{at}", f"{LOAD}{at}")
+    looks = looks[::-1] if told.is_data else looks
     return Finding(
         slug="slow-rank",
         confidence=_confidence(told),
@@ -189,15 +193,9 @@ def _finding(frames: Frames, told: Slow) -> Finding:
         explanation=f"In {told.last:,} of "
         f"{count(told.meetings, 'step' if told.logged else 'call')} "
         f"{who}{is_host} came last, by {late} (median), most {_where(told, call)}, "
-        f"{who} {verb} at work {percent(told.share)} of "
-        "all time longer than ranks that do the same. Over "
-        f"{lasted(told.seconds)} of history, "
-        f"{told.lost} of each step is lost by waiting for it{cost}.",
-        remedy=(
-            f"nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE{at}",
-            f"top -b -n 1 | head -20; iostat -x 1 3{at}",
-            "py-spy record -d 30 -o slow.svg -p PID   # of the rank, and of a peer",
-        ),
+        f"{who} {'works' if verb == 'is' else 'work'} {percent(told.share)} of the "
+        f"time longer than {'its' if verb == 'is' else 'their'} peers.",
+        remedy=(*looks, RECORD),
         ranks=told.ranks,
         hosts=hosts,
         devices=common.devices_of(frames, told.ranks),

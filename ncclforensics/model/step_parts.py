@@ -12,6 +12,7 @@ import re
 import polars as pl
 
 DATA, COMPUTE, BACKWARD, WHOLE = "data", "compute", "backward", "whole"
+OTHER = "other"  # what a step has besides
 PHASE = "phase"  # forward and backward together, with what stages wait in between
 REDUCE, WAIT = "reduce", "wait"  # named collectives, and what may be anything
 WAITS = (REDUCE, WAIT)
@@ -26,7 +27,10 @@ _WORDS = {
     PHASE: rf"(?:{_FORWARD})_(?:{_BACKWARD})",
     COMPUTE: rf"{_FORWARD}|training_step|compute|experts?|(?:{_BACKWARD})_inner",
     BACKWARD: _BACKWARD,
+    OTHER: r"opt|optim\w*|update|step",
 }
+# of a part that has a line of its own, over some steps, or of the last one again
+_AGAIN = r"^(?:last|avg|mean|max|min)_"
 # Lightning's `training_step` is the forward pass; with a unit in its name it may be all
 _WHOLE = (
     r"(?:train_)?(?:(?:step|iter|iteration|batch|total|elapsed|end_to_end)_time|total)"
@@ -55,10 +59,11 @@ def kinds(name: pl.Expr) -> pl.Expr:
         WHOLE: rf"^(?:{_WHOLE})$",
         **{kind: rf"(?:^|_)(?:{words})(?:_|$)" for kind, words in _WORDS.items()},
     }
-    return pl.coalesce(
+    found = pl.coalesce(
         pl.when(name.str.contains(pattern)).then(pl.lit(kind))
         for kind, pattern in patterns.items()
     )
+    return pl.when(~name.str.contains(_AGAIN)).then(found)
 
 
 def is_own(name: str) -> bool:

@@ -50,7 +50,7 @@ class Slow:
     `late` seconds (the median). `is_beside`: a peer that is not slow has its clock.
     `worst` is the row of the call it came latest to, of the kind that costs most.
     `known` ranks have a history. `waits_less`: its log tells that, too.
-    `seen` is as in `OwnTime`.
+    `seen` is as in `OwnTime`. `hosts` are those that its lines tell.
     """
 
     ranks: tuple[int, ...]
@@ -67,6 +67,7 @@ class Slow:
     known: int
     waits_less: bool
     seen: float
+    hosts: tuple[str, ...]
 
     @property
     def is_data(self) -> bool:
@@ -261,6 +262,7 @@ def _told(
         known=told.calls["rank"].n_unique(),
         waits_less=bool(told.waits),
         seen=told.seen,
+        hosts=common.hosts(met.filter(is_mine)["host"]),
     )
 
 
@@ -319,7 +321,7 @@ def gain(frames: Frames) -> Gain | None:
     told = slow(frames) if may_run(frames) else None
     if told is None:
         return None
-    hosts = common.hosts_of(frames, told.ranks)
+    hosts = common.hosts_of(frames, told.ranks) or told.hosts
     verb = "costs" if len(told.ranks) == 1 else "cost"
     return Gain(
         text=f"{common.ranks(told.ranks)}{common.on(hosts)} {verb} "

@@ -220,8 +220,8 @@ def test_megatrons_list_ends_at_a_line_of_another_form():
     text = "times across ranks (ms):\n  forward-compute:\n     rank  0: 812.20\n"
     rows = rank_times.parse(f"{text}     rank 10: 9.5\nelse\n     rank 11: 9.5\n")
     assert rows == [
-        {"timer": "forward-compute", "of_rank": 0, "took_us": 812_200},
-        {"timer": "forward-compute", "of_rank": 10, "took_us": 9_500},
+        {"timer": "forward-compute", "of_rank": 0, "took_us": 812_200, "below": 2},
+        {"timer": "forward-compute", "of_rank": 10, "took_us": 9_500, "below": 3},
     ]
 
 

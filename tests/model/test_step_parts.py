@@ -16,7 +16,8 @@ NAMES = {
     "bwd_allreduce_microstep optimizer-clip-main-grad dp_sync",
     step_parts.WAIT: "comm comm_wait_ms t_sync wait_allreduce forward-recv barrier_ms",
     step_parts.WHOLE: "time step_time t_step iteration_time total step_ms batch_time",
-    None: "loss lr eta grad_norm memory optimizer opt_s step last_time samples_per_s",
+    step_parts.OTHER: "optimizer opt_s step optimizer_step update",
+    None: "loss lr eta grad_norm memory last_time last_data_time samples_per_s",
 }
 
 

@@ -1,8 +1,8 @@
 """The parts of steps as training loops log them on each rank, one row a part.
 
 A rank prints `name: value` pairs in a line of its own, Megatron lists all ranks below
-the name of a part, or a line lists the numbers of all ranks. A unit matters only where
-a line mixes several.
+the name of a part, or a line lists the numbers of all ranks. Numbers without a
+unit are seconds, or milliseconds where the log as a whole took no such time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.model.step_parts import kinds, named
-from ncclforensics.model.tables import with_nulls
+from ncclforensics.model.tables import TIME, with_nulls
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -26,8 +26,19 @@ _PAIR = (
 _LIST = r"([A-Za-z]\w*)(?: (m?s))? (?:by|per|across|of) ranks?[:=] ?\[([\d., ]+)\]"
 _RANK = r"(?i)\b(?:world_|global_)?rank[\"']?\s{0,2}[:= ]\s{0,2}(\d{1,7})"
 COUNTER = r"(?i)^(?:global_?)?(?:step|iter|iteration|it)$"
-KEPT = ("rank", "source", "line", "step", "raw", "name", "seconds")
+KEPT = (
+    "rank",
+    "source",
+    "line",
+    "record",
+    "step",
+    "raw",
+    "name",
+    "seconds",
+    "told_host",
+)
 MOMENT = 1e8  # seconds: a number as large is a time of day since 1970
+LONGER = 10.0  # times the time of its log, that steps in seconds cannot take
 MICRO = "_microstep"  # DeepSpeed's, of each batch; its line of a step has plain names
 
 
@@ -60,21 +71,22 @@ def parts(frames: Frames) -> pl.DataFrame | None:
     )
     hosts = frames["ranks"].select("rank", "host").unique("rank", keep="first")
     name, seconds = pl.col("name"), pl.col("seconds")
-    read = seconds.filter(name == "batch_generator").first().over("rank", "line")
+    read = seconds.filter(name == "batch_generator").first().over("rank", "record")
     forward = name == "forward_compute"
     holds = (~forward | (seconds >= read)).fill_null(value=True).all()  # what it loads
     return (
-        told.unique(["rank", "line", "name"], keep="first", maintain_order=True)
+        told.unique(["rank", "record", "name"], keep="first", maintain_order=True)
         .with_columns(
             seconds=pl.when(forward & holds)
             .then(seconds - read.fill_null(0.0))
             .otherwise(seconds)
         )
-        .sort("rank", "line", maintain_order=True)
+        .sort("rank", "record", maintain_order=True)
         .with_columns(pl.col("step").forward_fill().over("rank").fill_null(-1))
         .with_columns(again=pl.int_range(pl.len()).over("rank", "step", "name"))
-        .drop("plain", "both")
         .join(hosts, on="rank", how="left", maintain_order="left")
+        .with_columns(pl.coalesce("host", "told_host").alias("host"))
+        .drop("plain", "both", "told_host", "record")
     )
 
 
@@ -83,7 +95,7 @@ def _in_lines(frames: Frames) -> pl.DataFrame:
     lines = frames.message(LINES)
     if "text" not in lines.columns:
         return pl.DataFrame(schema=dict.fromkeys(KEPT))
-    lines = with_nulls(lines, {"step": pl.Int64()})
+    lines = with_nulls(lines, {"step": pl.Int64(), "host": pl.String(), "t": TIME})
     text = pl.col("text")
     stated = text.str.extract(_RANK).cast(pl.Int64, strict=False)
     # `[Rank 3]` of a line that is about no group; below an agent, a task is a node
@@ -99,7 +111,9 @@ def _in_lines(frames: Frames) -> pl.DataFrame:
     return (
         lines.select(
             pl.coalesce(stated, "rank", own, task).alias("rank"),
-            *("source", "line", "step"),
+            *("source", "line", "step", "t"),
+            pl.col("line").alias("record"),
+            pl.col("host").alias("told_host"),
             text.str.contains("(ms)", literal=True).alias("in_ms"),
             pair=text.str.extract_all(_PAIR),
         )
@@ -113,9 +127,28 @@ def _in_lines(frames: Frames) -> pl.DataFrame:
             name=named(pl.col("raw")),
             seconds=pl.col("seconds").cast(pl.Float64)
             * pl.when(unit == "ms").then(1e-3).otherwise(1.0),
+            bare=unit.is_null(),
         )
+        .pipe(_in_seconds)
         .select(KEPT)
     )
+
+
+def _in_seconds(told: pl.DataFrame) -> pl.DataFrame:
+    """Return parts with `t` and `bare`, without a unit, in seconds.
+
+    The steps of a log take no longer than it took to write it.
+    """
+    seconds, own = pl.col("seconds"), ("rank", "source")
+    timed = told.filter(pl.col("bare") & kinds(pl.col("name")).is_not_null())
+    lines = timed.group_by(*own, "line").agg(seconds.max(), pl.col("t").first())
+    took = (pl.col("t").max() - pl.col("t").min()).dt.total_milliseconds() / 1e3
+    scales = lines.group_by(own).agg(
+        is_ms=(seconds.sum() > LONGER * took).fill_null(value=False) & (took > 0)
+    )
+    told = told.join(scales, on=own, how="left", nulls_equal=True)
+    is_ms = pl.col("bare") & pl.col("is_ms").fill_null(value=False)
+    return told.with_columns(seconds * pl.when(is_ms).then(1e-3).otherwise(1.0))
 
 
 def _counts_steps() -> pl.Expr:
@@ -131,11 +164,14 @@ def _in_blocks(frames: Frames) -> pl.DataFrame:
         return pl.DataFrame(schema=dict.fromkeys(KEPT))
     return lists.select(
         pl.col("of_rank").alias("rank"),
-        *("source", "line"),
+        "source",
+        pl.col("line") + pl.col("below"),
+        pl.col("line").alias("record"),
         pl.col("line").alias("step"),
         pl.col("timer").alias("raw"),
         named(pl.col("timer")).alias("name"),
         (pl.col("took_us") / 1e6).alias("seconds"),
+        told_host=pl.lit(None, pl.String),
     )
 
 
@@ -160,7 +196,9 @@ def _in_lists(frames: Frames) -> pl.DataFrame:
             seconds=pl.col("took").cast(pl.Float64, strict=False)
             * pl.when((pl.col("unit") == "ms") | pl.col("raw").str.ends_with("_ms"))
             .then(1e-3)
-            .otherwise(1.0)
+            .otherwise(1.0),
+            told_host=pl.lit(None, pl.String),
         )
+        .with_columns(record="line")
         .select(KEPT)
     )

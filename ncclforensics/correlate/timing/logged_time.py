@@ -20,6 +20,7 @@ from ncclforensics.model.step_parts import (
     BACKWARD,
     COMPUTE,
     DATA,
+    OTHER,
     PHASE,
     WAITS,
     WHOLE,
@@ -51,7 +52,7 @@ def logged_time(frames: Frames) -> OwnTime | None:
     both = own.join(waits, on="meets", how="semi")
     # the lines of a step may be cut: the first and last may lack some of its parts
     own = both if 2 * both.height > own.height else own
-    whole = _whole(frames, told, own)
+    whole = _whole(frames, told.filter(_is_own(told) | _is_beside()), own)
     if whole.height < LEAST:
         return None
     hidden = _computes_backward(told) and not _computes_backward(own)
@@ -80,6 +81,11 @@ def _is_own(told: pl.DataFrame) -> pl.Expr:
         | ((kind == BACKWARD) & apart)
         | ((kind == PHASE) & ~around)
     )
+
+
+def _is_beside() -> pl.Expr:
+    """Whether parts are of a step, but no work of the rank alone."""
+    return pl.col("kind").is_in((WHOLE, OTHER, *WAITS))
 
 
 def _computes_backward(told: pl.DataFrame) -> bool:
@@ -173,9 +179,7 @@ def _whole(frames: Frames, told: pl.DataFrame, met: pl.DataFrame) -> pl.DataFram
     kind, seconds = pl.col("kind"), pl.col("seconds")
     by_rank = beside.group_by("meets", "rank").agg(
         seconds.filter(kind == WHOLE).max().alias("said"),
-        seconds.filter(kind.is_in((DATA, COMPUTE, BACKWARD, *WAITS)))
-        .sum()
-        .alias("sum"),
+        seconds.filter(kind != WHOLE).sum().alias("sum"),
     )
     whole = by_rank.group_by("meets").agg(pl.col("said").median(), pl.col("sum").max())
     lines = frames.message(ITERATION)
