@@ -130,13 +130,10 @@ def _slow(told: OwnTime, above: pl.DataFrame) -> Slow | None:
     of a team wait for the same others, so they differ by their own time alone.
     """
     ranks = own_excess.of_ranks(above, "role")
+    mates = own_excess.of_ranks(above, "role", "team")
+    in_team = own_excess.shares(mates, "role", "team")
     if told.timed:
-        looks = [
-            own_excess.shares(ranks, "role"),
-            own_excess.shares(
-                own_excess.of_ranks(above, "role", "team"), "role", "team"
-            ),
-        ]
+        looks = [own_excess.shares(ranks, "role"), in_team]
     else:
         doubt = told.calls.select("rank", told.doubt.alias("doubt")).unique("rank")
         whole = pl.col("share").quantile(0.5, interpolation="lower")
@@ -148,17 +145,48 @@ def _slow(told: OwnTime, above: pl.DataFrame) -> Slow | None:
         looks = [
             own_excess.shares(beside, "role", "clock"),
             own_excess.shares(hosts, "role"),
+            in_team,
         ]
     found = [slowest for look in looks if (slowest := _slowest(told, look))]
     if not found:
         return None
     share, mine, peers = max(found, key=lambda one: one[0])
     for less, fewer, others in found:
-        # that a host waits for its slow rank is no second cause
-        if ABOVE * less > share and {*fewer} < {*mine}:
+        # that a host or a team waits for its slow rank is no second cause
+        if {*fewer} < {*mine} and ABOVE * less > share:
             share, mine, peers = less, fewer, others
+    if (leader := _leader(told, mine, own_excess.shares(ranks, "role"))) is not None:
+        share, alone = leader
+        peers, mine = mine.filter(mine != alone), mine.filter(mine == alone)
     last = _told(told, mine, peers, share)
     return None if last and told.logged and rank_layouts.is_role(told, last) else last
+
+
+def _leader(
+    told: OwnTime, mine: pl.Series, ranks: pl.DataFrame
+) -> tuple[float, int] | None:
+    """Return the share and number of the rank for which the rest of a team waits.
+
+    It comes last to most calls that the team alone makes, and works longer than its
+    mates by a share worth a line. Of a team that is slow as a whole, any is the last.
+    """
+    rank = pl.col("rank")
+    own = ranks.filter(rank.is_in(mine.implode())).sort("share", descending=True)
+    if own.height < 2 or own["share"][0] - own["share"][1] < WORTH:
+        return None
+    last = (
+        told.calls.filter(pl.col("meets").is_not_null())
+        .group_by("meets")
+        .agg(
+            rank.sort_by("late").last().alias("last"),
+            alone=rank.is_in(mine.implode()).all() & (pl.len() == mine.len()),
+        )
+        .filter("alone")["last"]
+    )
+    top = int(own["rank"][0])
+    if 2 * (last == top).sum() <= last.len():
+        return None
+    return float(own["share"][0]), top
 
 
 def _slowest(

@@ -47,15 +47,15 @@ def parts(frames: Frames) -> pl.DataFrame | None:
 
     A rank may print into several files: the one with most lines is taken. `again`
     numbers the lines of one step, as each epoch counts from 0. A line without a step
-    is of the last one that its rank told. Megatron loads its batch
-    within forward-compute, which is told without it, if it is never shorter.
+    is of the last one that its rank told. `record` is the line where those of a step
+    begin. Megatron loads its batch within forward-compute, which is told without it, if
+    it is never shorter.
     """
     forms = (_in_lines(frames), _in_blocks(frames), _in_lists(frames))
     both = [told for told in forms if told.height]
     if not both:
         return None
     told = pl.concat(both).drop_nulls(["rank", "seconds"])
-    told = told.filter(pl.col("seconds") < MOMENT)
     by_source = told.group_by("rank", "source").len()
     best = by_source.sort("rank", "len", "source", descending=[False, True, False])
     told = told.join(
@@ -129,6 +129,7 @@ def _in_lines(frames: Frames) -> pl.DataFrame:
             * pl.when(unit == "ms").then(1e-3).otherwise(1.0),
             bare=unit.is_null(),
         )
+        .filter(pl.col("seconds") < MOMENT)
         .pipe(_in_seconds)
         .select(KEPT)
     )
