@@ -79,6 +79,7 @@ SIGNALLED = (
 )
 SENT = r"(?:^|\.)(?:KeyboardInterrupt|SignalException)$"
 INTERRUPT = r"^(?:[12]|(?:Signals\.)?SIG(?:INT|HUP))$"  # Ctrl-C, a closed terminal
+HANGUP = r"^(?:1|(?:Signals\.)?SIGHUP)$"
 # states and causes of other classes that end a job from outside
 OTHER_CAUSES = r"^(?:TIME LIMIT|PREEMPTION|NODE FAILURE|TASK FAILURE)"
 OTHER_STATES = ("TIMEOUT", "PREEMPTED", "NODE_FAIL", "OUT_OF_MEMORY")
@@ -105,6 +106,9 @@ REMEDY = (
 )
 
 
+DETACH = "start it under sbatch, tmux or nohup: closing its terminal ends it"
+
+
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Report that somebody ended the job, unless it had already failed."""
     lines = _lines(frames)
@@ -129,7 +133,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         explanation="It was ended by a request or a rule, and nothing in this evidence "
         "says that it had failed or hung before. Signals and lost peers after that "
         "line are teardown.",
-        remedy=REMEDY,
+        remedy=(DETACH, *REMEDY) if _hung_up(lines) else REMEDY,
         first_seen=common.first_seen(lines),
     )
 
@@ -234,6 +238,14 @@ def _is_step_alone(frames: Frames, lines: pl.DataFrame) -> bool:
     return not (told and exit_records.of_slurm(frames).is_empty())
 
 
+def _hung_up(lines: pl.DataFrame) -> bool:
+    """Whether the job got SIGHUP, as when its terminal or ssh session is closed."""
+    if "signal" not in lines.columns:
+        return False
+    signals = lines["signal"].drop_nulls()
+    return signals.len() > 0 and signals.str.contains(HANGUP).all()
+
+
 def _by(lines: pl.DataFrame) -> str:
     """Return ` by uid 1001`, or what else is known of who ended it."""
     told = [lines[c].drop_nulls() for c in ("uid", "step_uid") if c in lines.columns]
@@ -244,5 +256,5 @@ def _by(lines: pl.DataFrame) -> str:
         return f" by {names[0]}" if names.len() == 1 else ""
     messages = set(lines["message"])
     if messages & {"slurm.interrupted", *SIGNALLED, "python.traceback"}:
-        return " by Ctrl-C or with its terminal"
+        return " with its terminal (SIGHUP)" if _hung_up(lines) else " by Ctrl-C"
     return " by deleting its pod" if DELETED in messages else ""

@@ -129,11 +129,18 @@ def test_sigterm_alone_does_not_say_who_sent_it(analyzed):
     assert not found(analyzed({"job.log": JOB + sigterm}), "cancelled")
 
 
-@pytest.mark.parametrize("signal", ["SIGINT", "SIGHUP"])
-def test_a_key_or_a_closed_terminal_cancels_too(analyzed, signal):
+@pytest.mark.parametrize(
+    ("signal", "by", "detached"),
+    [("SIGINT", "by Ctrl-C", False), ("SIGHUP", "with its terminal", True)],
+)
+def test_a_key_or_a_closed_terminal_cancels_too(analyzed, signal, by, detached):
     line = f"Received Signals.{signal} death signal, shutting down workers\n"
     agent = "W1120 11:24:16.622000 23171 torch/distributed/elastic/agent/server/api.py:"
-    assert verdict(analyzed({"job.log": f"^C{agent}753] {line}"}))[0] == "cancelled"
+    told = analyzed({"job.log": f"^C{agent}753] {line}"})
+    assert verdict(told)[0] == "cancelled"
+    (told,) = found(told, "cancelled")
+    assert by in told.headline
+    assert any("tmux" in str(action) for action in told.remedy) is detached
 
 
 CLOSING = (
