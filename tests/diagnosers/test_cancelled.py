@@ -138,9 +138,9 @@ def test_a_key_or_a_closed_terminal_cancels_too(analyzed, signal, by, detached):
     agent = "W1120 11:24:16.622000 23171 torch/distributed/elastic/agent/server/api.py:"
     told = analyzed({"job.log": f"^C{agent}753] {line}"})
     assert verdict(told)[0] == "cancelled"
-    (told,) = found(told, "cancelled")
-    assert by in told.headline
-    assert any("tmux" in str(action) for action in told.remedy) is detached
+    ((_, cancelled),) = found(told, "cancelled")
+    assert by in cancelled.headline
+    assert any("tmux" in str(action) for action in cancelled.remedy) is detached
 
 
 CLOSING = (
