@@ -173,7 +173,11 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         evidence=(*who.cites, *common.cites(told)),
         explanation=explanation.strip(),
         remedy=(
-            *(at_host(h, "hostname") for h in who.hosts[:1] if is_host(h)),
+            *(
+                at_host(h, "hostname", not_joined.ssh_port(frames, h))
+                for h in who.hosts[:1]
+                if is_host(h)
+            ),
             *_remedy(frames, server),
         ),
         ranks=who.ranks,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.evidence import absent_launcher, common, launch_settings
+from ncclforensics.model.shell import SSH_PORT
 
 if TYPE_CHECKING:
     from ncclforensics.model.findings import Cite
@@ -136,3 +137,12 @@ def _ranks(frames: Frames, told: pl.DataFrame, joined: int, of: int) -> tuple[in
         heard |= {*told["group_rank"].drop_nulls()}
     silent = tuple(rank for rank in range(of) if rank not in heard)
     return silent if len(silent) == missing and not tried else ()
+
+
+def ssh_port(frames: Frames, host: str) -> int:
+    """Return the port at which a launcher's ssh found no server on a host."""
+    lines = frames.message("launchers.ssh.failed")
+    if not {"peer", "peer_port"} <= set(lines.columns):
+        return SSH_PORT
+    ports = lines.filter(pl.col("peer") == host)["peer_port"].drop_nulls()
+    return int(ports[0]) if ports.len() else SSH_PORT

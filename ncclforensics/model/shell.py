@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+SSH_PORT = 22
 PAGERS = {".gz": "zless", ".xz": "xzless", ".bz2": "bzless", ".zst": "zstdless"}
 _READ = re.compile(r"((?:z|xz|bz|zstd)?less(?: \+\d+)?|read(?: line \d+ of)?) (.+)")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
@@ -46,9 +47,10 @@ def is_read(command: str) -> bool:
     return renamed(command, lambda name: f"{name}x") != command
 
 
-def at_host(host: str, command: str) -> str:
+def at_host(host: str, command: str, port: int = SSH_PORT) -> str:
     """Return a command that runs `command` on a host; see `is_host`."""
-    return f"ssh {host} {_one_word(command)}"
+    at = host if port == SSH_PORT else f"-p {port} {host}"
+    return f"ssh {at} {_one_word(command)}"
 
 
 def in_pod(pod: str, namespace: str | None, container: str | None, command: str) -> str:

@@ -78,6 +78,12 @@ def test_a_node_that_the_launcher_cannot_log_in_to_is_named(analyzed, line):
     assert "ssh gpu0002 hostname" in analysis.ranked.verdict.remedy
 
 
+def test_the_port_that_the_launcher_tried_is_tried_again(analyzed):
+    line = "ssh: connect to host gpu0002 port 50000: Connection refused\n"
+    told = analyzed({"job.log": line}).ranked.verdict
+    assert "ssh -p 50000 gpu0002 hostname" in told.remedy
+
+
 def test_mpirun_that_cannot_start_its_daemons_names_nobody(analyzed):
     line = "ORTE was unable to reliably start one or more daemons.\n"
     assert verdict(analyzed({"job.log": line})) == ("rendezvous-failed", (), ())
