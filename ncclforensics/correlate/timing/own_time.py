@@ -148,7 +148,8 @@ def _timed(calls: pl.DataFrame) -> pl.DataFrame:
         .group_by("same", "next_same")
         .agg(once=close & pl.col("stays").all(), many=pl.len())
         .group_by("same")
-        .agg(pl.col("once").sort_by("many").last())
+        # of a pair of equal calls the first is in a row as often as the second ends it
+        .agg(pl.col("once").sort_by("many", "once").last())
     )
     ends = _carried(known.with_columns(kind="same")).rename({"kind": "same"})
     ends = ends.join(at_once, on="same").select(

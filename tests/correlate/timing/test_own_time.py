@@ -1,5 +1,7 @@
 """A delay that lasts through a row of calls is told from work that is slow in each."""
 
+import random
+
 import polars as pl
 import pytest
 
@@ -36,3 +38,29 @@ def test_who_is_as_late_behind_little_work_as_behind_much_was_late_once(
 ):
     told = own_time._staying(calls(late, backend))
     assert dict(told.select("kind", "stays").iter_rows()) == dict.fromkeys(WORK, stays)
+
+
+def pairs(label):
+    """Four ranks in 40 steps of two equal calls and another one, with GPU times.
+
+    Rank 3 comes late to the first of the pair; the second begins at once.
+    """
+    chance, rows = random.Random(1), []
+    for step in range(40):
+        first, second = chance.uniform(0.02, 0.1), chance.uniform(0.0, 0.02)
+        for rank in range(4):
+            waits = (rank < 3) * first, (rank < 3) * second, 0.002 * rank
+            for place, wait in enumerate(waits):
+                call = 3 * step + place
+                rows.append(
+                    {"rank": rank, "meets": call, "place": call, "group": "0"}
+                    | {"same": label + (place == 2), "took": 0.01 + wait}
+                )
+    return pl.DataFrame(rows).sort("rank", "place")
+
+
+@pytest.mark.parametrize("label", range(0, 160, 10))
+def test_a_pair_of_equal_calls_is_a_row_whichever_is_read_first(label):
+    told = own_time._timed(pairs(label))
+    ends = told.filter(pl.col("same") == label)["blocks"]
+    assert not ends.any()
