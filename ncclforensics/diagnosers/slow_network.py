@@ -68,6 +68,13 @@ PORT, CARDS = "system.ethtool", "rdma.ports"
 NUMBER = "hca_port"
 CHOSEN, DEVICES = "nccl.net.selected", "nccl.net.ib_using"
 
+# why the calls that are slower than others wait for nobody
+LAST = "That is the time on the member that came last, so no wait is in it"
+EVEN = (
+    "All of them take that long in each step, and none works longer, so they do not "
+    "wait for one of them"
+)
+
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the hosts with a network that is slower than it could be."""
@@ -175,16 +182,18 @@ def _by_calls(frames: Frames) -> Finding | None:
     """Find groups or links whose calls take longer than in sisters, or than before."""
     if not slow_ranks.runs(frames):
         return None
+    if (told := transfers.slower(frames)) is not None:
+        return _of_calls(told, "in its sisters", LAST, "likely")
     is_even = slow_ranks.slow(frames) is None
-    looks: tuple[tuple[Slower | None, str, Confidence], ...] = (
-        (transfers.slower(frames), "in its sisters", "likely"),
-        (logged_transfers.slower(frames) if is_even else None, "elsewhere", "likely"),
-        (transfers.fallen(frames), "before", "possible"),
-    )
-    found = next((look for look in looks if look[0] is not None), None)
-    if found is None or (told := found[0]) is None:
-        return None
-    _, than, confidence = found
+    if is_even and (told := logged_transfers.slower(frames)) is not None:
+        return _of_calls(told, "elsewhere", EVEN, "likely")
+    if (told := transfers.fallen(frames)) is not None:
+        return _of_calls(told, "before", LAST, "possible")
+    return None
+
+
+def _of_calls(told: Slower, than: str, alone: str, confidence: Confidence) -> Finding:
+    """Return the finding of calls that are slower `than`; `alone`: by no wait."""
     ends = f"{common.ranks(told.ranks)}{common.on(told.hosts)}"
     who = (
         f"messages of {ends} take" if told.is_message else f"{told.op} of {ends} takes"
@@ -196,14 +205,8 @@ def _by_calls(frames: Frames) -> Finding | None:
     )
     hosts = told.blamed
     where = f"{common.named(hosts)}: " if hosts else ""
-    ends = common.some(told.hosts) if told.hosts else common.ranks(told.ranks)
-    at = f"   # on the hosts of {ends}" if not told.hosts else f"   # on {ends}"
-    alone = (
-        "All of them take that long in each step, and none works longer, so they do "
-        "not wait for one of them"
-        if than == "elsewhere"
-        else "That is the time on the member that came last, so no wait is in it"
-    )
+    test = common.some(told.hosts) if told.hosts else common.ranks(told.ranks)
+    at = f"   # on {'' if told.hosts else 'the hosts of '}{test}"
     return Finding(
         slug="slow-network",
         confidence=confidence,
@@ -219,7 +222,7 @@ def _by_calls(frames: Frames) -> Finding | None:
         remedy=(
             Action(f"ibstat | grep -E 'CA|Rate'{at}", only="infiniband"),
             Action(f"ethtool IFACE | grep Speed{at}", only="no infiniband"),
-            f"all_reduce_perf -b 1G -e 1G   # nccl-tests, {ends}",
+            f"all_reduce_perf -b 1G -e 1G   # nccl-tests, {test}",
         ),
         hosts=hosts,
         ranks=(),

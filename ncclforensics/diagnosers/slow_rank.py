@@ -66,7 +66,7 @@ from ncclforensics.model.words import lasted, percent
 from ncclforensics.theory import last_stage, slow_ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ncclforensics.model.findings import Collective, Statement
     from ncclforensics.model.frames import Frames
@@ -80,6 +80,7 @@ UNTIMED = "no times of the GPU, without which a slow GPU does not show"
 NEXT_TIME = (
     "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_ENABLE_TIMING=1, and dump while it runs"
 )
+GPU = "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE"
 LOAD = "top -b -n 1 | head -20; iostat -x 1 3"
 RECORD = "py-spy record -d 30 -o slow.svg -p PID   # of the rank, and of a peer"
 EXPLAINS = ()
@@ -119,7 +120,6 @@ def _by_word(frames: Frames, told: told_stragglers.Told) -> Finding:
     hosts = common.hosts_of(frames, told.ranks)
     who = f"{common.ranks(told.ranks)}{common.on(hosts)}"
     verb = "is" if len(told.ranks) == 1 else "are"
-    at = f"   # on {common.some(hosts)}" if hosts else ""
     return Finding(
         slug="slow-rank",
         confidence="likely" if told.sure else "possible",
@@ -127,14 +127,17 @@ def _by_word(frames: Frames, told: told_stragglers.Told) -> Finding:
         evidence=common.cites(told.lines),
         explanation="How much of it the others lose is not in these lines; dumps with "
         "TORCH_NCCL_ENABLE_TIMING=1 would tell.",
-        remedy=(
-            f"nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE{at}",
-            f"top -b -n 1 | head -20; iostat -x 1 3{at}",
-        ),
+        remedy=_looks(hosts),
         ranks=told.ranks,
         hosts=hosts,
         devices=common.devices_of(frames, told.ranks),
     )
+
+
+def _looks(hosts: Sequence[str]) -> tuple[str, str]:
+    """Return the commands that show what slows the GPU, and the host."""
+    at = f"   # on {common.some(hosts)}" if hosts else ""
+    return f"{GPU}{at}", f"{LOAD}{at}"
 
 
 def _confidence(told: Slow) -> Confidence:
@@ -172,10 +175,9 @@ def _finding(frames: Frames, told: Slow) -> Finding:
     )
     late = lasted(told.late)
     cost = slow_ranks.cost(frames, told)
-    at = f"   # on {common.some(hosts)}" if hosts else ""
-    verb = "is" if len(told.ranks) == 1 else "are"
-    looks = (f"nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE{at}", f"{LOAD}{at}")
-    looks = looks[::-1] if told.is_data else looks
+    alone = len(told.ranks) == 1
+    verb, works = ("is", "works") if alone else ("are", "work")
+    looks = _looks(hosts)
     return Finding(
         slug="slow-rank",
         confidence=_confidence(told),
@@ -193,9 +195,9 @@ def _finding(frames: Frames, told: Slow) -> Finding:
         explanation=f"In {told.last:,} of "
         f"{count(told.meetings, 'step' if told.logged else 'call')} "
         f"{who}{is_host} came last, by {late} (median), most {_where(told, call)}, "
-        f"{who} {'works' if verb == 'is' else 'work'} {percent(told.share)} of the "
-        f"time longer than {'its' if verb == 'is' else 'their'} peers.",
-        remedy=(*looks, RECORD),
+        f"{who} {works} {percent(told.share)} of the time longer than "
+        f"{'its' if alone else 'their'} peers.",
+        remedy=(*(reversed(looks) if told.is_data else looks), RECORD),
         ranks=told.ranks,
         hosts=hosts,
         devices=common.devices_of(frames, told.ranks),

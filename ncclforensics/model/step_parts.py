@@ -66,6 +66,11 @@ def kinds(name: pl.Expr) -> pl.Expr:
     return pl.when(~name.str.contains(_AGAIN)).then(found)
 
 
+def is_backward(name: pl.Expr) -> pl.Expr:
+    """Whether a part of a step is a backward pass, or some of it."""
+    return name.str.contains(_BACKWARD)
+
+
 def is_own(name: str) -> bool:
     """Whether a column of a table of steps, by its name, is work or data of a rank."""
     told = pl.select(kind=kinds(named(pl.lit(name))), name=named(pl.lit(name)))

@@ -130,10 +130,11 @@ def _slow(told: OwnTime, above: pl.DataFrame) -> Slow | None:
     of a team wait for the same others, so they differ by their own time alone.
     """
     ranks = own_excess.of_ranks(above, "role")
+    of_role = own_excess.shares(ranks, "role")
     mates = own_excess.of_ranks(above, "role", "team")
     in_team = own_excess.shares(mates, "role", "team")
     if told.timed:
-        looks = [own_excess.shares(ranks, "role"), in_team]
+        looks = [of_role, in_team]
     else:
         doubt = told.calls.select("rank", told.doubt.alias("doubt")).unique("rank")
         whole = pl.col("share").quantile(0.5, interpolation="lower")
@@ -155,7 +156,7 @@ def _slow(told: OwnTime, above: pl.DataFrame) -> Slow | None:
         # that a host or a team waits for its slow rank is no second cause
         if {*fewer} < {*mine} and ABOVE * less > share:
             share, mine, peers = less, fewer, others
-    if (leader := _leader(told, mine, own_excess.shares(ranks, "role"))) is not None:
+    if (leader := _leader(told, mine, of_role)) is not None:
         share, alone = leader
         peers, mine = mine.filter(mine != alone), mine.filter(mine == alone)
     last = _told(told, mine, peers, share)

@@ -24,6 +24,7 @@ from ncclforensics.model.step_parts import (
     PHASE,
     WAITS,
     WHOLE,
+    is_backward,
 )
 
 if TYPE_CHECKING:
@@ -46,26 +47,23 @@ def logged_time(frames: Frames) -> OwnTime | None:
     told = parts(frames)
     if told is None:
         return None
-    told = _known(told)
-    own = _met(told.filter(_is_own(told)))
+    enough = told.filter(pl.len().over("rank", "name") >= LEAST)
+    told = enough.with_columns(is_own=_is_own())
+    own = _met(told.filter("is_own"))
     waits = _waits(told, own)
     both = own.join(waits, on="meets", how="semi")
     # the lines of a step may be cut: the first and last may lack some of its parts
     own = both if 2 * both.height > own.height else own
-    whole = _whole(frames, told.filter(_is_own(told) | _is_beside()), own)
+    beside = pl.col("kind").is_in((WHOLE, OTHER, *WAITS))
+    whole = _whole(frames, told.filter(pl.col("is_own") | beside), own)
     if whole.height < LEAST:
         return None
     hidden = _computes_backward(told) and not _computes_backward(own)
-    found = _history(own, waits, whole, whole.height)
+    found = _history(own, waits, whole)
     return replace(found, seen=FORWARD) if hidden else found
 
 
-def _known(told: pl.DataFrame) -> pl.DataFrame:
-    """Return the parts that a rank tells of enough steps."""
-    return told.filter(pl.len().over("rank", "name") >= LEAST)
-
-
-def _is_own(told: pl.DataFrame) -> pl.Expr:
+def _is_own() -> pl.Expr:
     """Whether parts are work of the rank alone.
 
     A backward is, where its reductions are told apart; a part of it tells more than
@@ -73,7 +71,7 @@ def _is_own(told: pl.DataFrame) -> pl.Expr:
     told.
     """
     kind, of = pl.col("kind"), "rank"
-    inner = (kind == COMPUTE) & pl.col("name").str.contains("bwd|backward")
+    inner = (kind == COMPUTE) & is_backward(pl.col("name"))
     apart = kind.is_in(WAITS).any().over(of) & ~inner.any().over(of)
     around = kind.is_in((COMPUTE, BACKWARD)).any().over(of)
     return (
@@ -83,15 +81,9 @@ def _is_own(told: pl.DataFrame) -> pl.Expr:
     )
 
 
-def _is_beside() -> pl.Expr:
-    """Whether parts are of a step, but no work of the rank alone."""
-    return pl.col("kind").is_in((WHOLE, OTHER, *WAITS))
-
-
 def _computes_backward(told: pl.DataFrame) -> bool:
     is_compute = pl.col("kind").is_in((COMPUTE, BACKWARD, PHASE))
-    names = told.filter(is_compute)["name"]
-    return bool(names.str.contains("bwd|backward|bprop").any())
+    return bool(told.select((is_compute & is_backward(pl.col("name"))).any()).item())
 
 
 def _met(own: pl.DataFrame) -> pl.DataFrame:
@@ -112,10 +104,9 @@ def _waits(told: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
     return each.filter(pl.len().over("meets") == own["rank"].n_unique())
 
 
-def _history(
-    met: pl.DataFrame, waits: pl.DataFrame, whole: pl.DataFrame, many: int
-) -> OwnTime:
-    """Return the parts `met` of `many` steps, which took `whole`, as a history."""
+def _history(met: pl.DataFrame, waits: pl.DataFrame, whole: pl.DataFrame) -> OwnTime:
+    """Return the parts `met` of steps, which took `whole`, as a history."""
+    many = whole.height
     usual = pl.col("seconds").median().over("meets", "name")
     hosts = pl.coalesce("host", pl.format("rank {}", "rank")).rank("dense") - 1
     calls = (
@@ -149,19 +140,18 @@ def _history(
             **{c: pl.lit(None, pl.Int64) for c in ("src", "dst", "record_id", "stack")},
         )
     )
-    calls = calls.join(waits, on=["rank", "meets"], how="left", maintain_order="left")
+    told = calls.join(waits, on=["rank", "meets"], how="left", maintain_order="left")
     # a rank that tells no waits is not compared with those that do
-    all_tell = not calls["waits"].null_count()
-    rest = pl.col("whole") - pl.col("waits") if all_tell else pl.col("own")
-    calls = calls.with_columns(rest=rest)
-    slices = calls.group_by("rank", "slice").agg(
-        own=pl.col("own").sum() / pl.col("whole").sum(),
-        own_otherwise=pl.col("rest").sum() / pl.col("whole").sum(),
+    all_tell = not told["waits"].null_count()
+    own, took = pl.col("own"), pl.col("whole")
+    rest = took - pl.col("waits") if all_tell else own
+    slices = told.group_by("rank", "slice").agg(
+        own=own.sum() / took.sum(), own_otherwise=rest.sum() / took.sum()
     )
     seconds = float(calls.unique("meets")["whole"].sum())
     return OwnTime(
         slices.sort("rank", "slice"),
-        calls.drop("waits", "kinds", "rest"),
+        calls,
         seconds,
         timed=True,
         logged=True,
