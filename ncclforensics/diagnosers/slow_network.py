@@ -212,10 +212,8 @@ def _of_calls(told: Slower, than: str, alone: str, confidence: Confidence) -> Fi
         confidence=confidence,
         headline=f"{where}{what}",
         evidence=tuple(
-            Cite(source, line, text, "line" if source.endswith(".log") else "entry")
-            for source, line, text in told.lines.select(
-                "source", "line", "text"
-            ).iter_rows()
+            Cite(*row)
+            for row in told.lines.select("source", "line", "text").iter_rows()
         ),
         explanation=f"{alone}: the transfer is slow, by a link, a card, a switch port, "
         "or the traffic of others.",

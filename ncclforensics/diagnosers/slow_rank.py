@@ -189,7 +189,6 @@ def _finding(frames: Frames, told: Slow) -> Finding:
                 int(str(told.worst["line"])),
                 f"{common.ranks((int(str(told.worst['rank'])),))} came "
                 f"{lasted(float(str(told.worst['late'])))} after the others",
-                "line" if told.worst["record_id"] is None else "entry",
             ),
         ),
         explanation=f"In {told.last:,} of "

@@ -151,8 +151,9 @@ def group(slow, ranks=16, steps=40):
 
 
 def test_a_group_whose_reduction_takes_longer_has_a_slow_network(analyzed):
-    (slow,) = found(analyzed({"job.log": group({1, 5, 9, 13})}), "slow-network")
+    (slow,) = found(analyzed({"job.txt": group({1, 5, 9, 13})}), "slow-network")
     assert (slow.ranks, slow.confidence) == ((), "likely")
+    assert {cite.counts for cite in slow.evidence} == {"line"}
     assert "grad_sync of ranks 1,5,9,13 takes 3.0 times" in slow.headline
 
 
