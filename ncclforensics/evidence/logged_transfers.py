@@ -14,8 +14,9 @@ import polars as pl
 
 from ncclforensics.correlate.timing.logged_parts import parts
 from ncclforensics.correlate.timing.logged_time import logged_time
+from ncclforensics.correlate.timing.own_time import WORTH
 from ncclforensics.evidence import common, step_times
-from ncclforensics.evidence.transfers import SISTERS, WORTH, Slower
+from ncclforensics.evidence.transfers import SISTERS, Slower
 from ncclforensics.model.frames import Frames, remembered
 from ncclforensics.model.step_parts import REDUCE
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.timing.own_time import NAMED
 from ncclforensics.evidence.told_stragglers import Told
 from ncclforensics.model.words import lasted, percent
 
@@ -23,7 +24,6 @@ WHOLE = "run_training_batch"
 # the process is numbered on its node, which tells the rank of a job of one node
 FILE = r"-(\d{1,4})\.txt$"
 RANKS, CALLS = 4, 16  # at least
-NAMED = 0.055  # share of the step, as of other histories
 APART = 3.0  # times as far above the next rank as the others are apart
 WAITS = 0.5  # of what it works longer, the least that it waits less
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.timing.arrivals import arrivals
+from ncclforensics.correlate.timing.own_time import WORTH
 from ncclforensics.correlate.timing.stages import member_at
 from ncclforensics.evidence import step_times
 from ncclforensics.model.frames import remembered
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 SISTERS = 3  # at least: of two that differ, nothing tells which is right
-WORTH = 0.03  # share of the time that must be lost, to be worth a line
 OF_ONE = ["what", "link"]
 
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.timing.logged_time import logged_time
-from ncclforensics.correlate.timing.own_time import OwnTime, own_time
+from ncclforensics.correlate.timing.own_time import NAMED, WORTH, OwnTime, own_time
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import Gain
 from ncclforensics.model.frames import Frames, remembered
@@ -29,8 +29,6 @@ from ncclforensics.theory import (
     weigh,
 )
 
-NAMED = 0.055  # share of all time: 10 % of the work, in steps nearly twice as long
-WORTH = 0.03  # share of the time that is worth a line
 ERRORS = 2.0  # standard errors above zero, to be a candidate; chance decides later
 ABOVE = 2.0  # times the most that any other rank of the role is above
 APART = 1.5  # times as far from the others as most of these are from each other
