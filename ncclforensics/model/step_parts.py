@@ -13,6 +13,7 @@ import polars as pl
 
 DATA, COMPUTE, BACKWARD, WHOLE = "data", "compute", "backward", "whole"
 OTHER = "other"  # what a step has besides
+STEP = "step"  # in the name of a part: the optimizer's, or all
 PHASE = "phase"  # forward and backward together, with what stages wait in between
 REDUCE, WAIT = "reduce", "wait"  # named collectives, and what may be anything
 WAITS = (REDUCE, WAIT)

@@ -231,3 +231,36 @@ def test_megatrons_list_ends_at_a_line_of_another_form():
 )
 def test_garbage_is_no_list(text):
     assert rank_times.parse(text) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rank={} step={} dur_compute={:.3f}s dur_sync={:.3f}s dur_step=1.00s\n",
+        '{{"rank": {}, "step": {}, "t": {{"compute": {:.3f}, "sync": {:.3f}, '
+        '"step": 1.0}}}}\n',
+    ],
+)
+def test_a_step_that_is_as_long_as_its_parts_is_the_whole(analyzed, line):
+    text = "".join(
+        line.format(rank, step, *((0.8, 0.2) if rank == 2 else (0.6, 0.4)))
+        for step in range(40)
+        for rank in range(4)
+    )
+    (slow,) = found(analyzed({"job.log": text}), "slow-rank")
+    assert slow.ranks == (2,)
+    assert "others wait 20 % of the time" in slow.headline
+
+
+def test_the_time_of_a_line_is_no_part_of_its_step(analyzed):
+    line = (
+        "time=2026-11-20T12:{:02}:{:02}Z level=info rank={} step={} "
+        "compute_ms={} comm_wait_ms=290.5 step_ms=1000.0\n"
+    )
+    text = "".join(
+        line.format(step // 60, step % 60, r, step, 690.5 if r == 2 else 420.5)
+        for step in range(80)
+        for r in range(4)
+    )
+    (slow,) = found(analyzed({"job.log": text}), "slow-rank")
+    assert (slow.ranks, "others wait 27 % of the" in slow.headline) == ((2,), True)

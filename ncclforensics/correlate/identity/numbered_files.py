@@ -5,7 +5,8 @@ else. The number is the rank if it is that for every such file whose own lines t
 rank, and at least two do. So a rank that prints nothing of itself is known by its file.
 A stack tells no rank at all: files that hold the stack of one process each, and are
 numbered from 0 without a gap, are numbered by rank. So are files that are numbered as
-all ranks are which dumps list.
+all ranks are which dumps list, and files that are numbered through the folders of
+several hosts, with several in each: nodes have one.
 """
 
 from __future__ import annotations
@@ -38,10 +39,38 @@ def owners(frames: Frames, claims: pl.DataFrame) -> pl.DataFrame:
         return files.select("source", pl.lit(None, pl.Int64).alias("rank")).clear()
     stacks, everyone = _of_one_process(frames), _everyone(frames)
     unsure = files["told"].count() < AGREE and stacks.is_empty() and not everyone
-    if unsure:  # nothing can confirm it
-        return files.select("source", pl.lit(None, pl.Int64).alias("rank")).clear()
+    if unsure:  # nothing else can confirm it
+        return _through_folders(files)
     found = [_numbered(files, stacks, everyone, after) for after in range(NUMBERS)]
+    found.append(_through_folders(files))
     return pl.concat(found).unique("source", keep="first", maintain_order=True)
+
+
+def _through_folders(files: pl.DataFrame) -> pl.DataFrame:
+    """Return `source rank` of files that are numbered through several folders.
+
+    Each has several of them, as a host has ranks.
+    """
+    parts = r"^(?:(.*)/)?([^/]*?)(\d{1,6})(\D*)$"
+    named = (
+        files.with_columns(pl.col("source").str.extract_groups(parts).alias("of"))
+        .unnest("of")
+        .drop_nulls("3")
+        .with_columns(pl.col("3").cast(pl.Int64).alias("rank"))
+    )
+    alike = ("2", "4")
+    is_rank = pl.col("told").list.len() == 1
+    is_rank &= pl.col("told").list.first() == pl.col("rank")
+    folders = pl.col("1").n_unique().over(alike)
+    in_folder = pl.len().over(*alike, "1").min().over(alike)
+    return named.filter(
+        is_rank.fill_null(True).all().over(alike)
+        & (pl.col("rank").n_unique().over(alike) == pl.len().over(alike))
+        & (pl.col("rank").max().over(alike) == pl.len().over(alike) - 1)
+        & (folders >= AGREE)
+        & (in_folder >= AGREE)
+        & pl.col("told").is_null()
+    ).select("source", "rank")
 
 
 def _of_one_process(frames: Frames) -> pl.Series:

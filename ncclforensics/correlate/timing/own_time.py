@@ -137,7 +137,7 @@ def _timed(calls: pl.DataFrame) -> pl.DataFrame:
         apart=pl.when(met).then((took.max() - took.median()).over("meets")),
         most=pl.when(met).then((took.max() - took.min()).over("meets")),
     )
-    after = pl.col("late", "apart", "most", "same", "group").shift(-1).over("rank")
+    after = pl.col("late", "apart", "most", "turn", "group").shift(-1).over("rank")
     known = calls.with_columns(after.name.prefix("next_"))
     known = known.drop_nulls(["late", "next_late"])
     most = pl.col("next_most")
@@ -148,19 +148,19 @@ def _timed(calls: pl.DataFrame) -> pl.DataFrame:
     )
     at_once = (
         known.with_columns(stays=pl.col("group") == pl.col("next_group"))
-        .group_by("same", "next_same")
+        .group_by("turn", "next_turn")
         .agg(once=close & pl.col("stays").all(), many=pl.len())
-        .group_by("same")
+        .group_by("turn")
         # of a pair of equal calls the first is in a row as often as the second ends it
         .agg(pl.col("once").sort_by("many", "once").last())
     )
-    ends = _carried(known.with_columns(kind="same")).rename({"kind": "same"})
-    ends = ends.join(at_once, on="same").select(
-        "same", pl.col("blocks") & ~pl.col("once")
+    ends = _carried(known.with_columns(kind="turn")).rename({"kind": "turn"})
+    ends = ends.join(at_once, on="turn").select(
+        "turn", pl.col("blocks") & ~pl.col("once")
     )
     wait = pl.when("blocks").then(took.fill_null(0.0)).otherwise(0.0)
     return _with_rows(
-        calls.join(ends, on="same", how="left", maintain_order="left")
+        calls.join(ends, on="turn", how="left", maintain_order="left")
         .with_columns(pl.col("blocks").fill_null(True))
         .with_columns(counts="blocks")
         .with_columns(wait=wait)
@@ -256,55 +256,45 @@ def _blocking(calls: pl.DataFrame) -> pl.DataFrame:
     pause = pl.col("pause")
     slight = (pl.col("late") < SLIGHT * pause) & (pl.col("many") >= LEAST)
     blocks = (pl.col("blocks") | slight) & (pl.col("waited") > AHEAD)
-    ends_step = pause == pause.filter(blocks).max()
-    # others would not have been at the next call before the last has come anyway
-    stays = pl.col("stays").fill_null(False)
-    tells_nothing = stays & (pl.col("late") < CARRIED * pause)
-    return (
+    ends_step = (pause == pause.filter(pl.col("blocks")).max()).fill_null(False)
+    told = (
         _carried(known)
         .join(waited, on="kind")
         .join(usual, on="kind")
-        .join(_staying(calls), on="kind", how="left")
-        .select("kind", blocks & (slight | ends_step | ~tells_nothing))
+        .with_columns(blocks=blocks, slight=slight)
+        .with_columns(ends_step=ends_step)
+    )
+    groups = known.select("kind", "group", "backend").unique()
+    inside = told.filter(~pl.col("ends_step")).join(groups, on="kind")
+    # others would not have been at the next call before the last has come anyway
+    tells_nothing = pl.col("stays") & (pl.col("late") < CARRIED * pause)
+    sure = pl.col("slight") | pl.col("ends_step")
+    return told.join(_staying(inside), on="kind", how="left").select(
+        "kind", pl.col("blocks") & (sure | ~tells_nothing.fill_null(False))
     )
 
 
-def _staying(calls: pl.DataFrame) -> pl.DataFrame:
-    """Return `kind stays`: whether one delay lasts through all calls of its groups.
+def _staying(told: pl.DataFrame) -> pl.DataFrame:
+    """Return `kind stays`: whether the calls of its groups on the whole hold nobody.
 
     NCCL's calls hold no host, but for one whose result it reads, as at the end of a
-    step: who is late once is as late at all calls behind, however little it worked
-    between two. Where each call holds the hosts, a slow rank is the later the longer it
-    worked since the last one. It is the latest rank of each group that tells.
+    step: who is late at one is as late at the next. Some kinds alone may hide that, as
+    a delay that changes from call to call. `told` has what `_carried` returns of the
+    calls of each `group` and `backend` that end no step.
     """
-    worked = (pl.col("made") - pl.col("made").shift(1)).over("rank")
-    levels = (
-        calls.with_columns(worked=worked)
-        .drop_nulls(["late", "worked", "group"])
-        .group_by("group", "rank", "kind")
-        .agg(
-            pl.col("late", "worked").median(),
-            pl.len().alias("many"),
-            pl.col("backend").eq("nccl").all().alias("nccl"),
-        )
-    )
-    late, worked = pl.col("late"), pl.col("worked")
-    weight = pl.col("many") * worked.clip(0.0)
-    mean = ((late * weight).sum() / weight.sum()).alias("mean")
-    latest = levels.group_by("group", "rank").agg(mean).sort("group", "mean", "rank")
-    mine = levels.join(
-        latest.unique("group", keep="last"), on=["group", "rank"], how="semi"
-    )
-    level = (late * weight).sum() / weight.sum()
-    rate = (late * worked * weight).sum() / (worked**2 * weight).sum()
-    same, more = (((late - x) ** 2 * weight).sum() for x in (level, rate * worked))
-    stays = (same < more).fill_null(False) & pl.col("nccl").all() & (pl.len() > 1)
-    told = mine.group_by("group").agg(stays.alias("stays"))
-    return levels.join(told, on="group").group_by("kind").agg(pl.col("stays").all())
+    weight = pl.col("own") * pl.col("many")
+    carried = ((pl.col("carried") * weight).sum() / weight.sum()).fill_nan(0.0)
+    stays = (carried > CARRIED) & pl.col("backend").eq("nccl").all()
+    of_group = told.group_by("group").agg(stays.alias("stays"))
+    return told.join(of_group, on="group").group_by("kind").agg(pl.col("stays").all())
 
 
 def _carried(known: pl.DataFrame) -> pl.DataFrame:
-    """Return `kind blocks`: whether who is late there is not late at its next call."""
+    """Return `kind many own carried blocks`: whether calls hold who is late there.
+
+    `own` is by how much (s) a rank's lateness changes from one call of the kind to the
+    next, `carried` the share of it that is left at the next call of any kind.
+    """
     # later than its fellows: all of them may be late for the ranks that they meet next
     apart = pl.col("next_late") - pl.col("next_late").min().over("meets")
     # from one such call of a rank to its next, as a rank may become slow at some time
@@ -316,10 +306,10 @@ def _carried(known: pl.DataFrame) -> pl.DataFrame:
         .group_by("kind")
         .agg(
             pl.len().alias("many"),
+            pl.col("own").abs().median(),
             carried=carried / pl.col("own").abs().median().clip(1e-9),
         )
-        .select(
-            "kind",
+        .with_columns(
             blocks=(pl.col("many") >= LEAST)
             & (pl.col("carried").fill_null(0.0) < CARRIED),
         )

@@ -52,12 +52,14 @@ DECORATIONS = {
     "vllm": r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d "
     r"\[?[\w./-]+\.py:\d+\] ?",
     "facility": r"[a-z]+ *:[a-z]+ *: +",
-    # CloudWatch's console puts it between bars, TorchTitan `[titan] ` in front
-    "iso": r"(?:\| |\[[a-z][a-z_-]{2,30}\] )?\[?(?P<iso_t>\d{4}-\d\d-\d\d[T ]"
-    r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
+    # CloudWatch's console puts it between bars, TorchTitan `[titan] ` in front, and
+    # logfmt, of Go's programs and of structlog, has `time="2026-…Z" level=info `
+    "iso": r"(?:\| |\[[a-z][a-z_-]{2,30}\] |(?:time|ts|timestamp)=\"?)?"
+    r"\[?(?P<iso_t>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"
+    r"(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
     r"(?: (?:TP(?P<sglang_rank>\d{1,5})|(?:DP|PP)\d{1,5} TP\d{1,5})(?: EP\d{1,5})?)?"
     # Hydra: `[2026-11-20 10:00:00,123][train][INFO] - `
-    r"(?:\]?(?: \|(?: [A-Z]+ +\|)? |[ :]|$)|\])",
+    r"(?:\]?(?: \|(?: [A-Z]+ +\|)? |[ :]|\"? |$)|\])",
     # Python's logging with `[%m/%d %H:%M:%S]`, or without brackets; rich adds the year
     # in two digits; SGLang has `[%m-%d %H:%M:%S]`
     "month_day": r"\[?(?P<md>\d\d[/-]\d\d)(?:/\d\d)? (?P<md_hms>\d\d:\d\d:\d\d)"

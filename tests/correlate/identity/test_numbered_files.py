@@ -1,5 +1,6 @@
 """A file's number is a rank only if the files beside it say so."""
 
+import itertools
 import json
 
 import pytest
@@ -96,3 +97,32 @@ def test_files_numbered_as_all_ranks_that_left_dumps_are_of_these(
     found = ranks_of(dumps | files)
     told = [found[name] for name in files if found[name] is not None]
     assert told == ranks
+
+
+def through(folders, each, name="h{}/worker-{:03}.txt"):
+    """Return files that are numbered through several folders."""
+    files = itertools.product(range(folders), range(each))
+    return {name.format(f, f * each + n): "hello\n" for f, n in files}
+
+
+def test_files_numbered_through_the_folders_of_hosts_are_of_ranks(ranks_of):
+    found = ranks_of(through(2, 3))
+    assert [found[file] for file in sorted(found)] == [*range(6)]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param(through(4, 1), id="one a folder, as of nodes"),
+        pytest.param(through(1, 4), id="one folder"),
+        pytest.param(through(2, 3, "h{0}/worker-{1}0.txt"), id="with gaps"),
+        pytest.param(
+            {f"h{f}/{n}.txt": "hello\n" for f in range(2) for n in range(3)},
+            id="each from 0",
+        ),
+        pytest.param(through(2, 2) | {"h1/worker-003.txt": said(7)}, id="one is not"),
+    ],
+)
+def test_other_numbers_in_folders_tell_no_rank(ranks_of, files):
+    found = ranks_of(files)
+    assert {found[file] for file in found if files[file] == "hello\n"} == {None}

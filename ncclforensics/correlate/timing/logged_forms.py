@@ -1,0 +1,135 @@
+"""The numbers of steps as training loops log them on each rank, in three forms.
+
+A rank prints `name: value` pairs in a line of its own, Megatron lists all ranks below
+the name of a part, or a line lists the numbers of all ranks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.model.tables import TIME, with_nulls
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+LINES, BLOCKS = "timers.step", "timers.megatron.ranks"
+GATHERED = "timers.gathered"
+_PAIR = (
+    r"([A-Za-z][A-Za-z0-9_/.-]*(?: ?\((?:m?s|t)\))?)[\"']?"
+    r"(?: {0,3}[:=] {0,3}| {1,12})(\d{1,9}(?:\.\d{1,9})?)(?: ?(ms|s)\b)?(-\d\d)?"
+)
+_LIST = r"([A-Za-z]\w*)(?: (m?s))? (?:by|per|across|of) ranks?[:=] ?\[([\d., ]+)\]"
+_RANK = r"(?i)\b(?:world_|global_)?rank[\"']?\s{0,2}[:= ]\s{0,2}(\d{1,7})"
+COUNTER = r"(?i)^(?:global_?)?(?:step|iter|iteration|it)$"
+TOLD = ("rank", "source", "line", "record", "step", "t", "told_host")
+KEPT = (*TOLD, "raw", "number", "unit")
+
+
+def numbers(frames: Frames) -> pl.DataFrame:
+    """Return KEPT of all forms: a row for each `number` that a rank has for a part.
+
+    `raw` is the part's name as printed, `unit` "s", "ms", "us", or null if none stands
+    there. `record` is the line that tells all parts of a step.
+    """
+    forms = (_in_lines(frames), _in_blocks(frames), _in_lists(frames))
+    told = [form for form in forms if form.height] or [forms[0]]
+    return pl.concat(told).drop_nulls(["rank", "number"])
+
+
+def _in_lines(frames: Frames) -> pl.DataFrame:
+    """Return KEPT of the lines that a rank prints itself."""
+    lines = frames.message(LINES)
+    if "text" not in lines.columns:
+        return pl.DataFrame(schema=dict.fromkeys(KEPT))
+    lines = with_nulls(lines, {"step": pl.Int64(), "host": pl.String(), "t": TIME})
+    text = pl.col("text")
+    stated = text.str.extract(_RANK).cast(pl.Int64, strict=False)
+    # `[Rank 3]` of a line that is about no group; below an agent, a task is a node
+    own = pl.when(pl.col("pg").is_null()).then("group_rank")
+    agents = any(name.startswith("torchelastic.") for name in frames.messages)
+    task = pl.when(pl.col("local_rank").is_null() & pl.lit(not agents)).then("task")
+    pair = pl.col("pair").str.extract_groups(_PAIR).struct
+    return (
+        lines.select(
+            pl.coalesce(stated, "rank", own, task).alias("rank"),
+            *("source", "line", "step", "t"),
+            pl.col("line").alias("record"),
+            pl.col("host").alias("told_host"),
+            in_ms=text.str.contains("(ms)", literal=True),
+            pair=text.str.extract_all(_PAIR),
+        )
+        .explode("pair")
+        .drop_nulls("pair")
+        .with_columns(
+            raw=pair.field("1"),
+            number=pair.field("2"),
+            after=pair.field("3"),
+            is_date=pair.field("4").is_not_null(),
+        )
+        .filter(~pl.col("is_date") & ~_counts_steps())
+        .with_columns(
+            pl.col("number").cast(pl.Float64),
+            unit=pl.coalesce(
+                "after",
+                pl.col("raw").str.extract(r"[_(](m?s)\)?$"),
+                pl.when("in_ms").then(pl.lit("ms")),
+            ),
+        )
+        .select(KEPT)
+    )
+
+
+def _counts_steps() -> pl.Expr:
+    """Whether a pair is the number of the step: DeepSpeed's `step: 50.1` is a time."""
+    is_step = pl.col("number").cast(pl.Int64, strict=False) == pl.col("step")
+    return (pl.col("raw").str.contains(COUNTER) & is_step).fill_null(False)
+
+
+def _in_blocks(frames: Frames) -> pl.DataFrame:
+    """Return KEPT of Megatron's lists of ranks; the line of a list is its step."""
+    lists = frames.message(BLOCKS)
+    if "timer" not in lists.columns:
+        return pl.DataFrame(schema=dict.fromkeys(KEPT))
+    return lists.select(
+        pl.col("of_rank").alias("rank"),
+        "source",
+        pl.col("line") + pl.col("below"),
+        *(pl.col("line").alias(c) for c in ("record", "step")),
+        t=pl.lit(None, TIME),
+        told_host=pl.lit(None, pl.String),
+        raw="timer",
+        number=pl.col("took_us").cast(pl.Float64),
+        unit=pl.lit("us"),
+    )
+
+
+def _in_lists(frames: Frames) -> pl.DataFrame:
+    """Return KEPT of lists that hold a number for each rank, in the order of ranks."""
+    lines = frames.message(GATHERED)
+    if "text" not in lines.columns:
+        return pl.DataFrame(schema=dict.fromkeys(KEPT))
+    lines = with_nulls(lines, {"step": pl.Int64()})
+    part = pl.col("part").str.extract_groups(_LIST).struct
+    in_ms = (pl.col("unit") == "ms") | pl.col("raw").str.ends_with("_ms")
+    return (
+        lines.select(
+            *("source", "line", "step"),
+            pl.col("line").alias("record"),
+            t=pl.lit(None, TIME),
+            told_host=pl.lit(None, pl.String),
+            part=pl.col("text").str.extract_all(_LIST),
+        )
+        .explode("part")
+        .with_columns(raw=part.field("1"), unit=part.field("2"), number=part.field("3"))
+        .with_columns(pl.col("number").str.extract_all(r"[\d.]+"))
+        .with_columns(rank=pl.int_ranges(pl.col("number").list.len()))
+        .explode("number", "rank")
+        .with_columns(
+            pl.col("number").cast(pl.Float64, strict=False),
+            unit=pl.when(in_ms).then(pl.lit("ms")).otherwise(pl.lit("s")),
+        )
+        .select(KEPT)
+    )
