@@ -22,8 +22,9 @@ How we know
 
     Or the ranks log it: the parts of a step are known by the words in their names, as
     frameworks and loops of one's own print them (DeepSpeed, MMEngine, Detectron2,
-    torchvision, Megatron's `--timing-log-option all`, JSON lines, tables). Loading and
-    computing are a rank's own; a backward is, where its reductions are told apart. A
+    torchvision, Megatron's `--timing-log-option all`, JSON lines, tables), or they mark
+    with a time where they are in a step (`step 7: forward done`). Loading and computing
+    are a rank's own; a backward is, where its reductions are told apart. A
     rank that takes longer to load, or works longer and waits less than its peers, is
     likely slow. What it takes to compute alone is `possible`, as a forward may hold
     calls in which it waits for others. If only the forward is told, up to three times

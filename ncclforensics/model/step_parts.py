@@ -26,7 +26,8 @@ _WORDS = {
     REDUCE: r"sync|all_?reduce\w*|reduce\w*|gather|scatter|all_?gather|a2a"
     r"|all_?to_?all|broadcast|bcast|clip\w*|unscale\w*|grad_norm_time",
     PHASE: rf"(?:{_FORWARD})_(?:{_BACKWARD})",
-    COMPUTE: rf"{_FORWARD}|training_step|compute|experts?|(?:{_BACKWARD})_inner",
+    COMPUTE: rf"{_FORWARD}|training_step|compute|busy|model_time|experts?"
+    rf"|(?:{_BACKWARD})_inner",
     BACKWARD: _BACKWARD,
     OTHER: r"opt|optim\w*|update|step",
 }
@@ -47,7 +48,9 @@ OWN_KEY = (
 def named(name: pl.Expr) -> pl.Expr:
     """Return names in lower case with `_` between words; of `t_x`, `x_ms`: `x_time`."""
     words = name.str.to_lowercase().str.replace_all(r"[^a-z0-9]+", "_")
-    timed = words.str.strip_chars("_").str.replace(r"^t_(.+)", "${1}_time")
+    timed = words.str.strip_chars("_").str.replace(
+        r"^(?:t_(.+)|(load))$", "${1}${2}_time"
+    )
     return timed.str.replace(r"_(?:m?s|t|sec|secs|seconds)$", "_time")
 
 

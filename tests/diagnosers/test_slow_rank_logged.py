@@ -264,3 +264,55 @@ def test_the_time_of_a_line_is_no_part_of_its_step(analyzed):
     )
     (slow,) = found(analyzed({"job.log": text}), "slow-rank")
     assert (slow.ranks, "others wait 27 % of the" in slow.headline) == ((2,), True)
+
+
+def marked(forms, slow=2, more=0.1):
+    """Return logs of four ranks that mark their parts: each with what it took."""
+    texts = {}
+    for rank in range(4):
+        now, text = 0.0, ""
+        for step in range(40):
+            own = 0.3 + more * (rank == slow) + 0.001 * (step * (rank + 1) % 5)
+            # all leave the reduction as the slow rank comes to it
+            for form, took in zip(forms, (0.01, own, 0.7 - own, 0.02), strict=True):
+                now += took
+                at = f"{int(now) // 60:02}:{now % 60:09.6f}"
+                text += f"2026-11-20 12:{at} [rank {rank}] step {step}: {form}\n"
+        texts[f"{rank}.log"] = text
+    return texts
+
+
+ENDS = ("batch ready", "forward done", "allreduce done", "optimizer step done")
+EDGES = ("batch ready", "entering all_reduce", "left all_reduce", "optimizer done")
+
+
+@pytest.mark.parametrize("forms", [ENDS, EDGES])
+def test_the_time_between_two_marks_is_a_part_of_the_step(analyzed, forms):
+    (slow,) = found(analyzed(marked(forms)), "slow-rank")
+    assert slow.ranks == (2,)
+    assert "others wait 14 % of the time" in slow.headline
+
+
+@pytest.mark.parametrize("forms", [ENDS, EDGES])
+def test_marks_of_ranks_that_work_alike_name_nobody(analyzed, forms):
+    assert not found(analyzed(marked(forms, more=0.0)), "slow-rank")
+
+
+def test_marks_that_are_missing_make_no_longer_part(analyzed):
+    texts = marked(ENDS, more=0.0)
+    lost = {2, 3, 4}  # between two `forward done` of every fifth step
+    kept = [
+        line
+        for number, line in enumerate(texts["2.log"].splitlines(keepends=True))
+        if number % 20 not in lost
+    ]
+    assert not found(analyzed({**texts, "2.log": "".join(kept)}), "slow-rank")
+
+
+def test_a_list_may_number_its_ranks(analyzed):
+    line = (
+        "12:00:{:02} INFO step={} busy_ms per rank: 0:571.2 1:574.1 2:690.3 3:570.5\n"
+    )
+    text = "".join(line.format(step, step) for step in range(40))
+    (slow,) = found(analyzed({"job.log": text}), "slow-rank")
+    assert slow.ranks == (2,)

@@ -1,7 +1,8 @@
-"""The numbers of steps as training loops log them on each rank, in three forms.
+"""The numbers of steps as training loops log them on each rank, in four forms.
 
 A rank prints `name: value` pairs in a line of its own, Megatron lists all ranks below
-the name of a part, or a line lists the numbers of all ranks.
+the name of a part, a line lists the numbers of all ranks, or a rank marks where it is
+in its step (`logged_marks`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.timing import logged_marks
 from ncclforensics.model.tables import TIME, with_nulls
 
 if TYPE_CHECKING:
@@ -21,7 +23,10 @@ _PAIR = (
     r"([A-Za-z][A-Za-z0-9_/.-]*(?: ?\((?:m?s|t)\))?)[\"']?"
     r"(?: {0,3}[:=] {0,3}| {1,12})(\d{1,9}(?:\.\d{1,9})?)(?: ?(ms|s)\b)?(-\d\d)?"
 )
-_LIST = r"([A-Za-z]\w*)(?: (m?s))? (?:by|per|across|of) ranks?[:=] ?\[([\d., ]+)\]"
+_LIST = (
+    r"([A-Za-z]\w*)(?: (m?s))? (?:by|per|across|of) ranks?[:=] ?"
+    r"(?:\[([\d., ]+)\]|((?:\d+[:=][\d.]+,? ?)+))"
+)
 _RANK = r"(?i)\b(?:world_|global_)?rank[\"']?\s{0,2}[:= ]\s{0,2}(\d{1,7})"
 COUNTER = r"(?i)^(?:global_?)?(?:step|iter|iteration|it)$"
 TOLD = ("rank", "source", "line", "record", "step", "t", "told_host")
@@ -34,7 +39,12 @@ def numbers(frames: Frames) -> pl.DataFrame:
     `raw` is the part's name as printed, `unit` "s", "ms", "us", or null if none stands
     there. `record` is the line that tells all parts of a step.
     """
-    forms = (_in_lines(frames), _in_blocks(frames), _in_lists(frames))
+    forms = (
+        _in_lines(frames),
+        _in_blocks(frames),
+        _in_lists(frames),
+        logged_marks.parts(frames).select(KEPT),
+    )
     told = [form for form in forms if form.height] or [forms[0]]
     return pl.concat(told).drop_nulls(["rank", "number"])
 
@@ -123,9 +133,23 @@ def _in_lists(frames: Frames) -> pl.DataFrame:
             part=pl.col("text").str.extract_all(_LIST),
         )
         .explode("part")
-        .with_columns(raw=part.field("1"), unit=part.field("2"), number=part.field("3"))
-        .with_columns(pl.col("number").str.extract_all(r"[\d.]+"))
-        .with_columns(rank=pl.int_ranges(pl.col("number").list.len()))
+        .with_columns(
+            raw=part.field("1"),
+            unit=part.field("2"),
+            # `0:577.9 1:580.0` numbers them itself
+            number=pl.coalesce(
+                part.field("3"), part.field("4").str.replace_all(r"\d+[:=]", "")
+            ).str.extract_all(r"[\d.]+"),
+            rank=part.field("4").str.extract_all(r"\d+[:=]"),
+        )
+        .with_columns(
+            rank=pl.coalesce(
+                pl.col("rank").list.eval(
+                    pl.element().str.strip_chars(":=").cast(pl.Int64)
+                ),
+                pl.int_ranges(pl.col("number").list.len()),
+            )
+        )
         .explode("number", "rank")
         .with_columns(
             pl.col("number").cast(pl.Float64, strict=False),

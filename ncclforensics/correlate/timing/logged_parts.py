@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 MOMENT = 1e8  # seconds: a number as large is a time of day since 1970
+MOSTLY = 0.5  # share of the steps
 LONGER = 10.0  # times the time of its log, that steps in seconds cannot take
 MICRO = "_microstep"  # DeepSpeed's, of each batch; its line of a step has plain names
 
@@ -89,7 +90,7 @@ def _with_whole(told: pl.DataFrame) -> pl.DataFrame:
     kind, of = pl.col("kind"), ("rank", "source", "record")
     others = pl.col("seconds").filter(~kind.is_in((WHOLE, OTHER))).sum().over(of)
     is_step = (kind == OTHER) & pl.col("plain").str.contains(STEP)
-    holds_all = (pl.col("seconds") >= others).median().over("plain") > 0.5
+    holds_all = (pl.col("seconds") >= others).mean().over("plain") > MOSTLY
     return told.with_columns(
         kind=pl.when(is_step & holds_all & (others > 0))
         .then(pl.lit(WHOLE))

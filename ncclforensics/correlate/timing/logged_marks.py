@@ -1,0 +1,98 @@
+"""Parts of steps between the marks that a loop of one's own prints, by their times.
+
+`step 7: forward done` ends a part, `entering all_reduce` begins one; what lies between
+an end and such a beginning is work. All of it is on the clock of the rank's own host.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.model.step_parts import COMPUTE, DATA
+from ncclforensics.model.tables import TIME, with_nulls
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+MARKS = "timers.phase"
+_PART = (
+    r"(batch|data|inputs?|forward|fwd|backward|bwd|all[_-]?reduce|grad_sync|barrier"
+    r"|optimizer|opt|step)"
+)
+_ENDS = (
+    rf"(?i)\b{_PART}(?:[ _]step)?[ _]"
+    r"(?:done|ready|loaded|fetched|end|finished|leave)\b",
+    rf"(?i)\b(?:left|leaving|after) {_PART}\b",
+)
+_BEGINS = (
+    rf"(?i)\b{_PART}[ _](?:enter|start|begin)\b",
+    rf"(?i)\b(?:entering|enter|before) {_PART}\b",
+)
+_LOADED = r"^(?i:batch|data|inputs?)$"
+SHAPE = {
+    **dict.fromkeys(("rank", "line", "record", "step"), pl.Int64()),
+    **dict.fromkeys(("source", "told_host", "raw", "unit"), pl.String()),
+    "t": TIME,
+    "number": pl.Float64(),
+}
+
+
+def parts(frames: Frames) -> pl.DataFrame:
+    """Return `rank source line record step t told_host raw number unit`, a row a part.
+
+    `number` is in seconds. A mark counts where it follows the one that it follows most
+    often: of a long log some lines are left out.
+    """
+    lines = frames.message(MARKS)
+    if "text" not in lines.columns or lines.is_empty():
+        return pl.DataFrame(schema=SHAPE)
+    lines = with_nulls(
+        lines, {"step": pl.Int64(), "at": pl.Int64(), "host": pl.String()}
+    )
+    ends, begins = (
+        pl.coalesce(pl.col("text").str.extract(form) for form in forms)
+        for forms in (_ENDS, _BEGINS)
+    )
+    own = ("rank", "source")
+    marks = (
+        lines.select(
+            *(*own, "line", "host", "t"),
+            step=pl.coalesce("step", "at"),
+            at=pl.coalesce("t", "dayless"),
+            ends=pl.when(ends.str.contains(_LOADED)).then(pl.lit(DATA)).otherwise(ends),
+            begins=begins,
+        )
+        .drop_nulls(["rank", "at", "step"])
+        .sort(*own, "line")
+        .with_columns(mark=pl.struct("ends", "begins").hash(seed=0))
+        .with_columns(
+            *(
+                pl.col(c).shift(1).over(own).name.prefix("last_")
+                for c in ("at", "mark")
+            ),
+            last=pl.col("begins").shift(1).over(own),
+            is_first=pl.col("step").ne_missing(pl.col("step").shift(1)).over(own),
+        )
+        .with_columns(turn=pl.col("is_first").cum_sum().over(own))
+    )
+    usual = pl.col("last_mark").mode().first().over("mark")
+    raw = pl.coalesce(
+        "ends", "last", pl.when(~pl.col("is_first")).then(pl.lit(COMPUTE))
+    )
+    return (
+        marks.filter(pl.col("last_mark") == usual)
+        .with_columns(
+            raw=raw,
+            number=(pl.col("at") - pl.col("last_at")).dt.total_microseconds() / 1e6,
+            record=pl.col("line").min().over(*own, "turn"),
+            unit=pl.lit("s"),
+        )
+        .filter(pl.col("number") >= 0)
+        .drop_nulls("raw")
+        .select(
+            *(*own, "line", "record", "step", "t", "raw", "number", "unit"),
+            told_host="host",
+        )
+    )
