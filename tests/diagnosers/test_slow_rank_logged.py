@@ -252,6 +252,17 @@ def test_a_step_that_is_as_long_as_its_parts_is_the_whole(analyzed, line):
     assert "others wait 20 % of the time" in slow.headline
 
 
+def test_a_step_that_is_shorter_than_its_parts_is_one_of_them(analyzed):
+    line = "rank={} step={} compute={:.3f}s sync={:.3f}s step={:.3f}s\n"
+    text = "".join(
+        line.format(rank, step, *((0.8, 0.15) if rank == 2 else (0.6, 0.35)), 0.05)
+        for step in range(40)
+        for rank in range(4)
+    )
+    (slow,) = found(analyzed({"job.log": text}), "slow-rank")
+    assert "others wait 20 % of the time" in slow.headline
+
+
 def test_the_time_of_a_line_is_no_part_of_its_step(analyzed):
     line = (
         "time=2026-11-20T12:{:02}:{:02}Z level=info rank={} step={} "
@@ -283,7 +294,7 @@ def marked(forms, slow=2, more=0.1):
 
 
 ENDS = ("batch ready", "forward done", "allreduce done", "optimizer step done")
-EDGES = ("batch ready", "entering all_reduce", "left all_reduce", "optimizer done")
+EDGES = ("batch_ready", "allreduce_enter", "allreduce_leave", "step_end")
 
 
 @pytest.mark.parametrize("forms", [ENDS, EDGES])

@@ -89,13 +89,13 @@ def _with_whole(told: pl.DataFrame) -> pl.DataFrame:
     """
     kind, of = pl.col("kind"), ("rank", "source", "record")
     others = pl.col("seconds").filter(~kind.is_in((WHOLE, OTHER))).sum().over(of)
+    told = told.with_columns(others=others)  # one window is not read within another
     is_step = (kind == OTHER) & pl.col("plain").str.contains(STEP)
-    holds_all = (pl.col("seconds") >= others).mean().over("plain") > MOSTLY
-    return told.with_columns(
-        kind=pl.when(is_step & holds_all & (others > 0))
-        .then(pl.lit(WHOLE))
-        .otherwise("kind")
+    is_all = (pl.col("others") > 0) & (pl.col("seconds") >= pl.col("others"))
+    whole = pl.when(is_step & (is_all.mean().over("plain") > MOSTLY)).then(
+        pl.lit(WHOLE)
     )
+    return told.with_columns(kind=whole.otherwise("kind")).drop("others")
 
 
 def _in_seconds(told: pl.DataFrame) -> pl.DataFrame:
