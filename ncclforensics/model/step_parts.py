@@ -36,7 +36,7 @@ _AGAIN = r"^(?:last|avg|mean|max|min)_"
 # Lightning's `training_step` is the forward pass; with a unit in its name it may be all
 _WHOLE = (
     r"(?:train_)?(?:(?:step|iter|iteration|batch|total|elapsed|end_to_end)_time|total)"
-    r"|time|iteration|iter|time_(?:metrics_)?(?:step|iter|total|end_to_end)"
+    r"|time|iteration|iter|time_(?:metrics_)?(?:step|iter|total|end_to_end)(?:_time)?"
     r"|training_(?:step|iteration)_time|batch_total"
 )
 # a key of a record, and a number: what a rank took for its own part of a step

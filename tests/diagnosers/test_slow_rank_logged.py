@@ -252,6 +252,23 @@ def test_a_step_that_is_as_long_as_its_parts_is_the_whole(analyzed, line):
     assert "others wait 20 % of the time" in slow.headline
 
 
+def loading(line):
+    """Return a log of four ranks of which rank 2 loads for longer."""
+    return "".join(
+        line.format(rank, step, 0.25 if rank == 2 else 0.05)
+        for step in range(40)
+        for rank in range(4)
+    )
+
+
+def test_of_data_alone_nothing_tells_its_share_of_a_step(analyzed):
+    line = '{{"rank": {}, "step": {}, "time_metrics/data_loading(s)": {}'
+    assert not found(analyzed({"job.log": loading(line + "}}\n")}), "slow-rank")
+    whole = line + ', "time_metrics/end_to_end(s)": 1.0}}\n'
+    (slow,) = found(analyzed({"job.log": loading(whole)}), "slow-rank")
+    assert "others wait 20 % of the time" in slow.headline
+
+
 def test_a_step_that_is_shorter_than_its_parts_is_one_of_them(analyzed):
     line = "rank={} step={} compute={:.3f}s sync={:.3f}s step={:.3f}s\n"
     text = "".join(

@@ -162,14 +162,17 @@ def _history(met: pl.DataFrame, waits: pl.DataFrame, whole: pl.DataFrame) -> Own
 def _whole(frames: Frames, told: pl.DataFrame, met: pl.DataFrame) -> pl.DataFrame:
     """Return `meets whole`: the seconds of each step.
 
-    As the lines tell, or Megatron's line before a list; else all parts together.
+    As the lines tell, or Megatron's line before a list; else all parts together, if what
+    a rank computes is one of them.
     """
     at = met.select("meets", "step", "again").unique()
     beside = told.join(at, on=["step", "again"])
     kind, seconds = pl.col("kind"), pl.col("seconds")
     by_rank = beside.group_by("meets", "rank").agg(
         seconds.filter(kind == WHOLE).max().alias("said"),
-        seconds.filter(kind != WHOLE).sum().alias("sum"),
+        pl.when(kind.is_in((COMPUTE, BACKWARD, PHASE)).any())
+        .then(seconds.filter(kind != WHOLE).sum())
+        .alias("sum"),
     )
     whole = by_rank.group_by("meets").agg(pl.col("said").median(), pl.col("sum").max())
     lines = frames.message(ITERATION)
