@@ -153,7 +153,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         headline=f"{who} {'were' if len(hosts) > 1 else 'was'} lost{with_it}"[:200],
         evidence=common.cites(told),
         explanation=f"{said(told['text'][0])} "
-        + ("" if hosts else "Which node that was is not in this evidence.")
+        + ("" if hosts else "Which node that was is not in this evidence. ")
         + ("A network that broke looks the same from here." if weak else ""),
         remedy=REMEDY if known_as == hosts else _of_node(hosts[0]),
         ranks=ranks,

@@ -38,6 +38,7 @@ RAY = (
 OF_MPI = ("launchers.mpi.abort_called", "launchers.mpi.exited")
 # what the program itself asked Ray to do
 ASKED = "killed by `ray.kill`"
+MEANT = "INTENDED_"  # how Ray's types of an exit begin that nobody has to explain
 # a process with one of these lines aborted itself because of a peer
 SELF_ABORT = (
     "c10d.watchdog.abort",
@@ -61,6 +62,9 @@ def _of_ray(frames: Frames) -> pl.DataFrame:
     named.
     """
     lines = frames.message(*RAY)
+    if "owner_exit" in lines.columns:
+        meant = pl.col("owner_exit").str.starts_with(MEANT).fill_null(value=False)
+        lines = lines.filter(~meant)
     lines = _of_no_victim(frames, lines.filter(~pl.col("text").str.contains(ASKED)))
     if lines.is_empty():
         return without_rows(SCHEMA)

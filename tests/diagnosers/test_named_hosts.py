@@ -182,6 +182,24 @@ def test_the_node_of_an_actor_is_lost_only_if_ray_says_that_it_died(analyzed):
         assert told[::2] == (slug, ("10.20.0.12",))
 
 
+OWNER = (
+    "The actor is dead because its owner has died. Owner Id: 05000000ffff Owner Ip "
+    "address: 10.20.0.31 Owner worker exit type: {} Worker exit detail: {}"
+)
+
+
+def test_an_actor_that_ended_with_its_owner_is_not_what_died(analyzed):
+    node = OWNER.format("SYSTEM_ERROR", "Owner's node has crashed.")
+    told = verdict(analyzed({"driver.log": ACTOR.format(node)}))
+    assert told == ("node-lost", (), ("10.20.0.31",))
+    process = OWNER.format("SYSTEM_ERROR", "Worker unexpectedly exits with EOF.")
+    told = verdict(analyzed({"driver.log": ACTOR.format(process)}))
+    assert told == ("crashed-rank", (), ())
+    meant = OWNER.format("INTENDED_USER_EXIT", "Owner's worker process has exited.")
+    analysis = analyzed({"driver.log": ACTOR.format(meant)})
+    assert analysis.report.outcome == "inconclusive"
+
+
 def test_a_scheduler_of_sglang_that_died_is_a_crashed_rank(analyzed):
     dead = "[11-20 10:02:41] Rank 3 scheduler is dead. Please check the logs.\n"
     for code, slug in (("-9", "crashed-rank"), ("0", None)):

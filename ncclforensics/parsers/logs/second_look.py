@@ -18,7 +18,7 @@ import polars as pl
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, join
 from ncclforensics.model.notes import Note
-from ncclforensics.model.tables import FAILING
+from ncclforensics.model.tables import TROUBLED
 from ncclforensics.parsers import limits
 from ncclforensics.parsers.logs import (
     captures,
@@ -182,7 +182,7 @@ def _telling(messages: tuple[Message, ...]) -> tuple[Message, ...]:
         for message in messages
         if message.id == ELIDED
         or (
-            message.role in FAILING
+            message.role in TROUBLED
             and not message.id.startswith(grammar.NET)
             and not message.id.endswith(grammar.CUT_OFF)
         )
@@ -193,7 +193,7 @@ def _is_trouble() -> pl.Expr:
     net = pl.col("message").str.starts_with(grammar.NET)
     cut = pl.col("message").str.ends_with(grammar.CUT_OFF)
     told = ~(net | cut | (pl.col("message") == sentences.QUOTED))
-    return pl.col("role").is_in(FAILING).fill_null(False) & told
+    return pl.col("role").is_in(TROUBLED).fill_null(False) & told
 
 
 def _joined(lines: pl.DataFrame, many: int) -> pl.DataFrame:

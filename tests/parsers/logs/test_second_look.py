@@ -87,6 +87,27 @@ def test_a_line_that_was_broken_by_hand_is_read(analyzed, slug, text):
     assert analysis.ranked.verdict.evidence[0].line == 1
 
 
+TITLES = {
+    "[BUG] exits with return code = -11": ("crashed-rank", ()),
+    "[ERROR] failed (exitcode: -11) local_rank: 0 (pid: 41010) of binary: /bin/py": (
+        "crashed-rank",
+        (0,),
+    ),
+    "Timed out after 301 seconds waiting for clients": ("rendezvous-failed", ()),
+}
+
+
+@pytest.mark.parametrize(("title", "told"), TITLES.items())
+def test_a_title_may_be_a_line_of_a_launcher_or_its_end(analyzed, title, told):
+    assert verdict(analyzed({"issue.md": f"# {title}\n\nTwo nodes.\n"}))[:2] == told
+
+
+def test_a_title_that_a_launcher_did_not_print_accuses_nobody(analyzed):
+    for title in ("it exits with a return code", "no rank failed (exitcode: 0)"):
+        text = f"# {title}\n\nTwo nodes.\n"
+        assert analyzed({"issue.md": text}).report.outcome != "failure"
+
+
 @pytest.mark.parametrize(("slug", "text"), RETOLD.items(), ids=RETOLD)
 def test_what_was_retold_is_possible_at_most_and_says_so(analyzed, slug, text):
     told = analyzed({"note.txt": text}).ranked.verdict
