@@ -56,7 +56,7 @@ SPREADS = True
 
 DISABLED = (
     *("nccl.p2p.disabled", "nccl.ipc_failed", "nccl.ipc_failed.early"),
-    "nccl.peer_failed",
+    *("nccl.peer_failed", "python.cuda_error.peer.words"),
 )
 SAYS = r"(?i)peer access is not supported|peer access (?:has not been|is not) enabled"
 OPEN = ("system.acs_on", "nccl.iommu")  # traffic goes through the root complex

@@ -13,6 +13,12 @@ def found(analysis):
     return [f for _, f in analysis.ranked.findings if f.slug == "fabric-manager"]
 
 
+def test_the_driver_s_own_init_tells_error_802_by_its_number(analyzed):
+    (finding,) = found(analyzed({"server.log": "calling cuInit\ncuInit err: 802\n"}))
+    assert (finding.hosts, finding.confidence) == ((), "certain")
+    assert not found(analyzed({"server.log": "cuInit err: 803\nid 802 is done\n"}))
+
+
 @pytest.mark.parametrize("line", LINES)
 def test_error_802_names_the_host(analyzed, line):
     (finding,) = found(

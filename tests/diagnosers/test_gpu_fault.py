@@ -310,12 +310,18 @@ SAID = {
     "inaccessible": True,
     "amdgpu 0000:55:00.0: amdgpu: MES might be in unrecoverable state, issue a GPU "
     "reset": True,
+    "amdgpu 0000:55:00.0: amdgpu: GPU mode2 reset failed": True,
+    "amdgpu 0000:55:00.0: amdgpu: ASIC reset failed with error, -62 for drm dev, "
+    "0000:55:00.0": True,
+    "amdgpu 0000:55:00.0: amdgpu: GPU Recovery Failed: -110": True,
+    "[drm] VRAM is lost due to GPU reset!": True,
     # a request that the driver refused, and a host that waits
     "NVRM: nvAssertOkFailedNoLog: Assertion failed: Invalid argument to call "
     "[NV_ERR_INVALID_ARGUMENT] (0x0000001F) returned from status @ a.c:1": False,
     "NVRM: GPU1 _kgspIsHeartbeatTimedOut: Heartbeat timed out, currentTimeMs 8 "
     "heartbeat 0 heartbeatWithOffsetMs 8 diff 6 timeout 5200": False,
     "amdgpu 0000:55:00.0: amdgpu: MES failed to respond to msg=REMOVE_QUEUE": False,
+    "amdgpu 0000:55:00.0: amdgpu: GPU recovery disabled.": False,
 }
 
 

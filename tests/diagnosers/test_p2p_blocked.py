@@ -41,6 +41,21 @@ def test_a_kernel_that_copies_between_gpus_tells_it_as_well(analyzed):
     assert not found(analyzed({"a.log": line.replace("Failed: ", "probe: ")}), SLUG)
 
 
+def test_a_program_of_its_own_may_print_cuda_s_text_or_the_error_s_name(analyzed):
+    for words in (
+        f"[ERROR] CUDA runtime error in cudaMemcpyPeer(a, 0, b, 1, n): {PEER} (ipc.cpp:9)",
+        "RuntimeError: cudaErrorPeerAccessUnsupported in enable_peer_access()",
+    ):
+        (finding,) = found(analyzed({"rank_3.log": f"{words}\n"}), SLUG)
+        assert (finding.ranks, finding.confidence) == ((3,), "likely")
+    for words in (
+        f"falls back to the host where {PEER}",
+        "RuntimeError: peer access is already enabled",
+        "except hip.hipErrorPeerAccessAlreadyEnabled:",
+    ):
+        assert not found(analyzed({"rank_3.log": f"{words}\n"}), SLUG)
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -34,8 +34,8 @@ def parse(text: str) -> list[dict[str, object]]:
     """Return one row with `pid`, `host` (an address), `rank` of the dead actor.
 
     Of an actor that ended with its owner, `host` is the owner's and `owner_exit` the
-    type of the owner's exit. `node_died`: Ray says that its whole node did. The list is empty if neither that nor
-    pid or address is there.
+    type of the owner's exit. `node_died`: Ray says that its whole node did. The list is
+    empty if neither that nor pid or address is there.
     """
     owner = _OWNER.search(text)
     owners_node = _OWNERS_NODE.search(text) is not None
