@@ -64,7 +64,7 @@ NEEDS = (
 MISSING, NEXT_TIME = wanted.NCCL
 EXPLAINS = (
     *("crashed-rank", "missing-rank", "timeout-masking", "socket-error"),
-    "stuck-in-collective",
+    *("stuck-in-collective", "rendezvous-failed"),
 )
 SPREADS = True
 
@@ -73,7 +73,7 @@ FAILED = (
     *("nccl.socket.connect_gave_up", "nccl.socket.connect_failed.early"),
     *("c10d.gloo.connect_error", "c10d.gloo.connect_failed"),
     *("launchers.mpi.connect_failed", "launchers.mpi.connect_failed.warned"),
-    "rdma.ucx.connect_failed",
+    *("launchers.mpi.connect_failed.daemon", "rdma.ucx.connect_failed"),
 )
 RETRY = ("nccl.socket.connect_retry",)
 REASONS = ("error", "timeout", "poll_error", "errno", "what")
@@ -82,6 +82,7 @@ NO_ANSWER = (
     r"|timeouts|^connect timeout|software caused connection abort"
     # Gloo gives up on a pair of ranks without an error of the system
     r"|\] (?:no error|connect timeout)"
+    r"|unable to complete a TCP connection"  # as Open MPI's daemons do
 )
 SOCKET, BOOTSTRAP = r"(?:^|/)socket\.cc$", r"(?:^|/)bootstrap\.cc$"
 PENDING = "(Operation now in progress)"

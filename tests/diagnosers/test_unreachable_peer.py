@@ -214,3 +214,34 @@ def test_gloos_timeout_to_an_address_is_nobody_answering(analyzed):
     )
     (finding,) = found(analyzed({"a.log": text}), SLUG)
     assert "10.20.0.12" in finding.headline
+
+
+DAEMON = (
+    "A process or daemon was unable to complete a TCP connection\n"
+    "to another process:\n  Local host:    gpu0002\n  Remote host:   {}\n"
+    "This is usually caused by a firewall on the remote host.\n"
+    "ORTE was unable to reliably start one or more daemons.\n"
+)
+
+
+def test_a_daemon_of_open_mpi_that_cannot_connect_is_why_none_started(analyzed):
+    analysis = analyzed({"job.log": DAEMON.format("gpu0001")})
+    assert analysis.ranked.verdict.slug == SLUG
+    assert analysis.ranked.verdict.hosts == ("gpu0001",)
+    echo = [f.slug for role, f in analysis.ranked.findings if role == "echo"]
+    assert echo == ["rendezvous-failed"]
+
+
+def test_a_daemon_that_did_not_start_for_another_reason_is_no_lost_connection(analyzed):
+    text = DAEMON.format("gpu0001").partition("firewall on the remote host.\n")[2]
+    analysis = analyzed({"job.log": text})
+    assert analysis.ranked.verdict.slug == "rendezvous-failed"
+
+
+def test_warnings_of_open_mpi_s_start_are_no_failure(analyzed):
+    text = (
+        "WARNING: An invalid value was given for btl_tcp_if_include.  This\n"
+        "value will be ignored.\n\n  Local host: gpu0001\n  Value:      10.20.0.0/24\n"
+        "  Message:    Did not find interface matching this subnet\n"
+    )
+    assert analyzed({"job.log": text}).report.outcome == "no-failure"

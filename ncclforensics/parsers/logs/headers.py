@@ -53,9 +53,10 @@ _EARLY_SCRUBBED = (
     r"[\w/.]+\.(?:cu|cc|h):\d+ (?P<nccl_level>WARN|INFO) "
 )
 # `[rank5]:[E602 18:37:01.833621509 ProcessGroupNCCL.cpp:1709] …`: the date is month
-# times 100 plus day, and the fraction comes from a different clock.
+# times 100 plus day, and the fraction comes from a different clock. A paste that begins
+# within its first line often lacks the first bracket.
 _C10 = (
-    r"(?:\[rank(?P<c10_rank>\d{1,9})[\[\]]{1,2}:)?"
+    r"(?:\[?\brank(?P<c10_rank>\d{1,9})[\[\]]{1,2}:)?"
     r"\[(?P<c10_level>[IWEF])"
     r"(?:(?P<c10_md>\d{3,4}) (?P<c10_hms>\d\d:\d\d:\d\d)\.\d{1,9})? "
     r"[\w./+-]+\.(?:cpp|h|hpp|cu|cuh):\d+\] ?(?:\[c10d\] )?"
@@ -63,7 +64,7 @@ _C10 = (
 # `W0801 13:23:17.366000 32974 torch/distributed/elastic/agent.py:900] …`; torch 2.3 and
 # 2.4 print a thread ident in place of the pid.
 _PYTHON = (
-    r"(?:\[rank(?P<py_rank>\d{1,9})\]:)?"
+    r"(?:\[?\brank(?P<py_rank>\d{1,9})\]:)?"
     r"\b(?P<py_level>[DIWEC])(?P<py_md>\d{4}) (?P<py_hms>\d\d:\d\d:\d\d)\.\d{3,9} +"
     r"(?P<py_pid>\d{1,20}) [^\s\]]+\.py:\d+\] ?"
 )

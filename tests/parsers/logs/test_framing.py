@@ -65,6 +65,7 @@ def test_a_scrubbed_nccl_header_is_still_one():
         ("[E ProcessGroupNCCL.cpp:475] stuck", None),
         ("[rank5]:[E ProcessGroupNCCL.cpp:563] stuck", 5),
         ("[rank5]:[E602 18:37:01.833621509 ProcessGroupNCCL.cpp:1709] stuck", 5),
+        ("rank5]:[E602 18:37:01.833621509 ProcessGroupNCCL.cpp:1709] stuck", 5),
         ("[rank5[]:[E602 18:37:01.833621509 ProcessGroupNCCL.cpp:1709] stuck", 5),
     ],
 )

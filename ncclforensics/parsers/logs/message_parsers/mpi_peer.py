@@ -4,7 +4,8 @@ Local host: gpu0001
 Local PID:  41011
 Peer host:  gpu0002
 
-Where it could not make one, the address and the error take the place of the peer.
+Of one that its daemons could not make, the peer is the `Remote host`. Where a process
+could not make one, the address and the error take the place of the peer.
 
 PID:        41011
 Message:    connect() to 10.0.0.2:1024 failed
@@ -19,7 +20,8 @@ from ncclforensics.parsers.logs.message_parsers.limits import capped
 
 COLUMNS = ("host", "pid", "peer", "error")
 _END = re.compile(
-    r"(?m)^\s*(?P<what>Local host|(?:Local )?PID|Peer host):[ \t]+(?P<told>[\w.:-]+)"
+    r"(?m)^\s*(?P<what>Local host|(?:Local )?PID|Peer host|Remote host):"
+    r"[ \t]+(?P<told>[\w.:-]+)"
 )
 _CONNECT = re.compile(
     r"(?m)^\s*Message:[ \t]+connect\(\) to (?P<peer>[\w.-]+):\d+ failed\s*\n"
@@ -35,7 +37,7 @@ def parse(text: str) -> list[dict[str, object]]:
     text = capped(text)
     told = {end["what"]: end["told"] for end in _END.finditer(text)}
     tried = _CONNECT.search(text)
-    peer = tried["peer"] if tried else told.get("Peer host")
+    peer = tried["peer"] if tried else told.get("Peer host", told.get("Remote host"))
     if peer is None:
         return []
     pid = told.get("Local PID", told.get("PID", ""))
