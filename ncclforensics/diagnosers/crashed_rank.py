@@ -16,7 +16,7 @@ How we know
     a peer, ended as well. A death without a rank is of the one rank that all others
     wait for and that left no dump; where those of a whole host left none, its local
     rank tells which. One that all ranks raise alike is a failure of the program, and so
-    is one fault (SIGSEGV, SIGBUS, SIGFPE, SIGILL) of all ranks at one moment: no rank
+    is one fault (SIGSEGV, SIGBUS, SIGFPE, SIGILL) of most ranks at one moment: no rank
     is named.
 
 What to do
@@ -98,8 +98,8 @@ KIND = pl.coalesce(pl.col("why").str.extract(r"^([\w.]+):"), "why")
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that died first, for a reason of their own."""
     deaths = primary_exits.of_own(frames)
-    if _are_all_alike(frames, deaths):
-        yield _of_the_program(frames, deaths)
+    if everyone := _alike(frames, deaths):
+        yield _of_the_program(frames, deaths, everyone)
         return
     first = _placed(frames, primary_exits.first(deaths))
     if first.is_empty():
@@ -165,31 +165,36 @@ def _is_nameless(first: pl.DataFrame) -> bool:
     return first.height == 1 and first["rank"][0] is None
 
 
-def _are_all_alike(frames: Frames, deaths: pl.DataFrame) -> bool:
-    """Whether all ranks of the job raised the same exception at the same place.
+def _alike(frames: Frames, deaths: pl.DataFrame) -> frozenset[int]:
+    """Return all ranks of the job if they raised the same exception at the same place.
 
-    Or got the same fault at one moment, so that none can be the echo of another, also
-    where its launcher had just told it to end: that sends no such signal.
+    Or most, if they got the same fault at one moment, so that none can be the echo of
+    another, also where its launcher had just told it to end: that sends no such signal.
     """
     if deaths.select(KIND.alias("kind"), "site", "by").unique().height != 1:
-        return False
+        return frozenset()
     ranks = exit_records.ranks_of(deaths)
     if deaths["by"][0] not in ("traceback", "call"):
         if not deaths.select(FAULTED.all()).item():
-            return False
+            return frozenset()
         told = exit_records.ended(frames), exit_records.torn_down(frames)
         ends = pl.concat(told).with_columns(pl.lit("exit").alias("by"))
         alike = ends["code"].is_in(deaths["code"].drop_nulls().implode()).all()
         at_once = (primary_exits.first(e).height == e.height for e in (deaths, ends))
         if not (alike and all(at_once)) or exit_records.has_outlived(frames, ends):
-            return False
+            return frozenset()
         ranks |= exit_records.ranks_of(ends)
-    return world.is_everyone(frames, ranks)
+        are_most = len(ranks) > 1 and 2 * len(ranks) > len(world.ranks(frames))
+        return frozenset(ranks if are_most else ())
+    return frozenset(ranks if world.is_everyone(frames, ranks) else ())
 
 
-def _of_the_program(frames: Frames, deaths: pl.DataFrame) -> Finding:
+def _of_the_program(
+    frames: Frames, deaths: pl.DataFrame, alike: frozenset[int]
+) -> Finding:
     """Return the finding for a failure of the program: no rank is the culprit."""
     many = len(world.ranks(frames))
+    who = f"all {many} ranks" if len(alike) == many else f"{len(alike)} of {many} ranks"
     why, site = str(deaths["why"][0]), deaths["site"][0]
     raised = deaths["by"][0] in ("traceback", "call")
     did = "raised" if raised else "ended:"
@@ -197,9 +202,9 @@ def _of_the_program(frames: Frames, deaths: pl.DataFrame) -> Finding:
     return Finding(
         slug="crashed-rank",
         confidence="certain" if raised else "likely",
-        headline=f"all {many} ranks {did} {why}"[:200],
+        headline=f"{who} {did} {why}"[:200],
         evidence=common.cites(deaths, 2),
-        explanation=f"All ranks {how}: {why}"
+        explanation=f"{who[0].upper()}{who[1:]} {how}: {why}"
         + (f", in {site}" if site else "")
         + ". The program, its libraries or its configuration fails on every rank: none "
         "is to blame.",

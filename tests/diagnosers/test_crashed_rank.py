@@ -627,12 +627,15 @@ def test_a_launchers_own_words_tell_how_the_ranks_ended(analyzed, killed):
         # the program's fault: who was first is not known, and does not matter
         (((0, -11), (1, -11), (2, -11)), ()),
         (((0, -4), (1, -4)), ()),
+        # also if some of the ranks are not seen, but not if half of them are not
+        (((1, -11), (2, -11), (3, -11)), ()),
+        (((2, -11), (3, -11)), (2, 3)),
         # one has a fault, and its peers lose it
         (((1, -11), (0, 1), (2, 1)), (1,)),
         (((1, -11), (0, -6)), (1,)),
     ],
 )
-def test_a_fault_of_all_ranks_at_once_is_the_programs(analyzed, children, ranks):
+def test_a_fault_of_most_ranks_at_once_is_the_programs(analyzed, children, ranks):
     names = {-4: "SIGILL", -6: "SIGABRT", -11: "SIGSEGV"}
     rows = [
         (

@@ -162,8 +162,8 @@ def _history(met: pl.DataFrame, waits: pl.DataFrame, whole: pl.DataFrame) -> Own
 def _whole(frames: Frames, told: pl.DataFrame, met: pl.DataFrame) -> pl.DataFrame:
     """Return `meets whole`: the seconds of each step.
 
-    As the lines tell, or Megatron's line before a list; else all parts together, if what
-    a rank computes is one of them.
+    As the lines tell, or Megatron's line before a list; else all parts together, if
+    what a rank computes is one of them.
     """
     at = met.select("meets", "step", "again").unique()
     beside = told.join(at, on=["step", "again"])

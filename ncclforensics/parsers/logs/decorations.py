@@ -25,8 +25,10 @@ DECORATIONS = {
     r"(?:\S{1,8}| {8}) (?:\[rank=(?P<det_rank>\d{1,9})\] )?\|\| (?:[A-Z]{4,8}: )?",
     "wrapped": r"\[rank=(?P<eq_rank>\d{1,9})\] ",
     "torch": r"\[rank(?P<torch_rank>\d{1,9})[\[\]]{1,2}: ?",
-    # the user may set the template: `[trainer0|0]:`
-    "torchrun": r"\[[A-Za-z_][A-Za-z_-]*(?P<tee_rank>\d{1,6})(?:\|\d{1,7})?\]:",
+    # the user may set the template: `[trainer0|0]:`; TorchX and NeMo-Run put the role
+    # and the replica in front, `train/0 `
+    "torchrun": r"(?:[A-Za-z][\w.-]{0,80}/\d{1,5} )?"
+    r"\[[A-Za-z_][A-Za-z_-]*(?P<tee_rank>\d{1,6})(?:\|\d{1,7})?\]:",
     # its rank is that of the node
     "skypilot": r"\((?P<sky_node>head|worker\d{1,5}), rank=\d{1,5}, pid=\d{1,10}"
     r"(?:, ip=(?P<sky_ip>[^)\s]+))?\) ",

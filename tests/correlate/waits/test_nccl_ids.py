@@ -44,3 +44,15 @@ def test_rank_0_that_gave_up_as_well_is_not_the_one(analyzed):
     logs = waiting(1, 2, 3)
     logs["rank_0.log"] = RAISED.format(0, 1, WAITED)
     assert verdict(analyzed(logs)) == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("key", "missing"), [("default_pg/0/0", True), ("mesh_tp/0/0", False)]
+)
+def test_the_key_tells_the_group_of_all_where_no_prefix_tells_the_rank(
+    analyzed, key, missing
+):
+    raised = RAISED.replace("[rank{0}]: ", "")
+    error = f"Timeout waiting for key: {key} after 1800000 ms"
+    told = verdict(analyzed({"job.log": raised.format(1, 1, error)}))
+    assert (told[:2] == ("missing-rank", (0,))) is missing

@@ -134,6 +134,7 @@ def test_the_group_prefix_names_the_group_and_its_own_rank(prefix, group):
 DECORATED = [
     ("[default3]:boom", {"local_rank": 3, "rank": None}),
     ("[rank3]: boom", {"rank": 3}),
+    ("train/0 [default3]:[rank11]: boom", {"local_rank": 3, "rank": 11}),
     ("[default3]:[rank11]: boom", {"local_rank": 3, "rank": 11}),
     ("[1,4]<stderr>:boom", {"rank": 4}),
     ("[prterun-gpu0001-77@1,4]<stderr>:boom", {"rank": 4}),
@@ -148,6 +149,8 @@ DECORATED = [
     ("\x1b[36m(raylet pid=5)\x1b[0m boom", {"pid": 5}),
     ("2026-01-02T03:04:05.123456789Z stderr F boom", {"rank": None}),
     ("2026-01-02 03:04:05.123 | INFO     | boom", {"rank": None}),
+    ('time="2026-01-02T03:04:05Z" boom', {"rank": None}),
+    ("ts=2026-01-02T03:04:05.123Z boom", {"rank": None}),
     ("    Fri Aug 11 12:31:45 2023[1,4]<stdout>:boom", {"rank": 4}),
     ("\t[default3]:[rank11]: boom", {"local_rank": 3, "rank": 11}),
     ("nccl-test-0-1  | boom", {"host_alias": "nccl-test-0-1"}),
