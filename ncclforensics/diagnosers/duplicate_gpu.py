@@ -168,7 +168,7 @@ def _aborted(frames: Frames) -> pl.DataFrame:
 
 
 def _unfinished(frames: Frames) -> pl.DataFrame:
-    """Return the `Init START` lines of ranks that share a GPU, none of them complete."""
+    """Return the `Init START` lines of ranks that share a GPU, none complete."""
     started = frames.message(*STARTED)
     if not {"comm_id", "bus_id"} <= {*started.columns} or frames.has("collectives"):
         return without_rows({**CITE, "rank": pl.Int64(), "bus_id": pl.String()})
