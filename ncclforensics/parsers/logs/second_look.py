@@ -18,7 +18,7 @@ import polars as pl
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, join
 from ncclforensics.model.notes import Note
-from ncclforensics.model.tables import TROUBLED
+from ncclforensics.model.tables import FAILING
 from ncclforensics.parsers import limits
 from ncclforensics.parsers.logs import (
     captures,
@@ -182,7 +182,7 @@ def _telling(messages: tuple[Message, ...]) -> tuple[Message, ...]:
         for message in messages
         if message.id == ELIDED
         or (
-            message.role in TROUBLED
+            (message.role in FAILING or message.id in _ends())
             and not message.id.startswith(grammar.NET)
             and not message.id.endswith(grammar.CUT_OFF)
         )
@@ -193,7 +193,15 @@ def _is_trouble() -> pl.Expr:
     net = pl.col("message").str.starts_with(grammar.NET)
     cut = pl.col("message").str.ends_with(grammar.CUT_OFF)
     told = ~(net | cut | (pl.col("message") == sentences.QUOTED))
-    return pl.col("role").is_in(TROUBLED).fill_null(False) & told
+    failing = pl.col("role").is_in(FAILING).fill_null(False)
+    return (failing | pl.col("message").is_in(_ends())) & told
+
+
+@cache
+def _ends() -> tuple[str, ...]:
+    """Return the messages in which an agent tells of the end of a process."""
+    agents = (m for m in grammar.load() if m.role == "agent")
+    return tuple(sorted({m.id for m in agents if m.feeds == "exits"}))
 
 
 def _joined(lines: pl.DataFrame, many: int) -> pl.DataFrame:
