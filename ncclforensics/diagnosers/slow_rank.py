@@ -30,7 +30,8 @@ How we know
     calls in which it waits for others. If only the forward is told, up to three times
     as much is lost, as the backward takes twice as long.
 
-    Or a program that measures it says so: NVRx (`STRAGGLER DETECTION WARNING`), or
+    Or a program that measures it says so: NVRx (`STRAGGLER DETECTION WARNING`, or its
+    scores as NeMo prints them, if one GPU has the worst by far in most reports), or
     Megatron's `--log-straggler`, of which only the rank that is always the slowest
     is told, as possible. Of the reports of Lightning's profiler, one a rank, the one
     that loads or computes longer by far, and is shorter in its backward.

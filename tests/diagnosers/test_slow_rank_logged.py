@@ -312,9 +312,10 @@ def marked(forms, slow=2, more=0.1):
 
 ENDS = ("batch ready", "forward done", "allreduce done", "optimizer step done")
 EDGES = ("batch_ready", "allreduce_enter", "allreduce_leave", "step_end")
+SAID = ("batch on device", "forward end", "allreduce returned", "optimizer end")
 
 
-@pytest.mark.parametrize("forms", [ENDS, EDGES])
+@pytest.mark.parametrize("forms", [ENDS, EDGES, SAID])
 def test_the_time_between_two_marks_is_a_part_of_the_step(analyzed, forms):
     (slow,) = found(analyzed(marked(forms)), "slow-rank")
     assert slow.ranks == (2,)

@@ -52,3 +52,45 @@ def test_steps_of_nemo_that_take_longer_to_the_end_are_told(analyzed):
     text = "".join(STEP.format(n, took) for n, took in enumerate(times))
     (told,) = found(analyzed({"job.log": text}), "slow-network")
     assert "since step 23" in told.headline
+
+
+def scores(*worst, head=" GPU relative performance:"):
+    """NVRx's scores as NeMo prints them: the worst two, and the best."""
+    rows = "".join(f"    Rank={r} Node=gpu0001 Score={s:.2f}\n" for r, s in worst)
+    return (
+        f"{head}\n  Worst performing {len(worst)}/16 ranks:\n{rows}"
+        "  Best performing 1/16 ranks:\n    Rank=2 Node=gpu0001 Score=1.00\n"
+    )
+
+
+HEADS = (
+    " GPU relative performance:",
+    "[NeMo I 2026-11-20 12:00:00 straggler_det_callback:158] GPU relative performance:",
+)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_whose_gpu_has_by_far_the_worst_score_in_each_report_is_named(analyzed, head):
+    text = scores((14, 0.87), (0, 0.99), head=head) * 8
+    (told,) = found(analyzed({"job.log": text}), "slow-rank")
+    assert (told.ranks, told.confidence) == ((14,), "likely")
+    assert told.evidence[0].line == 3  # its own line, below the two headings
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(scores((14, 0.95), (0, 0.99)) * 8, id="nearly as quick"),
+        pytest.param(scores((14, 0.8), (0, 0.81)) * 8, id="not alone"),
+        pytest.param(scores((14, 0.8), (0, 0.99)), id="once"),
+        pytest.param(
+            "".join(scores((r, 0.8), (15, 0.99)) for r in range(8)), id="in turn"
+        ),
+        pytest.param(
+            scores((14, 0.8), (0, 0.99), head="GPU individual performance:") * 8,
+            id="against its own past",
+        ),
+    ],
+)
+def test_other_scores_name_nobody(analyzed, text):
+    assert not found(analyzed({"job.log": text}), "slow-rank")

@@ -23,7 +23,7 @@ _PART = (
 )
 _ENDS = (
     rf"(?i)\b{_PART}(?:[ _]step)?[ _]"
-    r"(?:done|ready|loaded|fetched|end|finished|leave)\b",
+    r"(?:done|ready|loaded|fetched|on device|end|finished|returned|leave)\b",
     rf"(?i)\b(?:left|leaving|after) {_PART}\b",
 )
 _BEGINS = (
@@ -60,7 +60,7 @@ def parts(frames: Frames) -> pl.DataFrame:
         lines.select(
             *(*own, "line", "host", "t"),
             step=pl.coalesce("step", "at"),
-            at=pl.coalesce("t", "dayless"),
+            at=pl.coalesce("t", "yearless", "dayless"),
             ends=pl.when(ends.str.contains(_LOADED)).then(pl.lit(DATA)).otherwise(ends),
             begins=begins,
         )

@@ -39,9 +39,10 @@ EMPHASIS = r"^(?:(?:\*\*|`{1,3}|\")([A-Za-z\[])|#{1,6} (\[rank[0-9]))"
 EMPHASES = ("```", "[repeated")  # and what Ray puts, behind a whole line
 
 # how a program's own logging names the rank that writes: `[rank 3] `, `rank=3/8 `,
-# `[r3] `, `r3| `, `r3 it=5`, `rank 3: step 5`, `rank 3 step 5`, also behind a host,
-# `gpu01/r3: `, a level, `error: `, or the place of loguru, `trainer:fit:231 - `.
-# Behind a number and a colon, words follow: `rank 3: 812 ms` is of a table.
+# `[r3] `, `r3| `, `r3 it=5`, `trainer[r3] INFO`, `rank 3: step 5`, `rank 3 step 5`,
+# also behind a host, `gpu01/r3: `, a level, `error: `, or the place of loguru,
+# `trainer:fit:231 - `. Behind a number and a colon, words follow: `rank 3: 812 ms` is
+# of a table.
 _BEFORE_TAG = (
     r"^(?:\d\d:\d\d:\d\d(?:[.,]\d{1,9})? )?"
     r"(?:(?:(?i:debug|info|warn|warning|error|critical)[: ] *)(?:[\w.]{1,80}: )?)?"
@@ -51,7 +52,8 @@ _TAGS = (
     r"(?:\[rank[ =]?|rank=)(\d{1,6})(?:/\d{1,6})?(?:[\] ,]|$)",
     r"(?:rank |\[[rR]|(?:[A-Za-z][\w.-]{0,80}\d/)?[rR])(\d{1,6})"
     r"(?:: |\] |\| )[A-Za-z_]",
-    r"[rR](\d{1,6}) [a-z_]{2,20}(?:=| \d)",
+    r"(?:[rR]|[rR]ank)(\d{1,6}) [a-z_]{2,20}(?:=| \d)",
+    r"(?:[A-Za-z][\w.-]{0,80} )?[A-Za-z]\w{0,40}\[[rR](?:ank ?)?(\d{1,6})\] [A-Z]",
     r"rank (\d{1,6}) (?:step|iter(?:ation)?|epoch|batch|local|loss)[ =:]+\d",
 )
 _TAGGED = ascii_only(f"{_BEFORE_TAG}(?:{'|'.join(_TAGS)})")
