@@ -46,13 +46,24 @@ def test_rank_0_that_gave_up_as_well_is_not_the_one(analyzed):
     assert verdict(analyzed(logs)) == "inconclusive"
 
 
+UNTAGGED = RAISED.replace("[rank{0}]: ", "")
+
+
+def test_the_key_of_the_group_of_all_tells_the_rank_where_no_prefix_does(analyzed):
+    logs = {"out.log": UNTAGGED.format(0, 3, WAITED)}
+    assert verdict(analyzed(logs))[:2] == ("missing-rank", (0,))
+
+
 @pytest.mark.parametrize(
-    ("key", "missing"), [("default_pg/0/0", True), ("mesh_tp/0/0", False)]
+    ("place", "error"),
+    [
+        (3, "wait timeout after 600000ms, keys: /default_pg/7//cuda//0"),
+        (3, "Socket Timeout"),
+        (0, WAITED),
+    ],
 )
-def test_the_key_tells_the_group_of_all_where_no_prefix_tells_the_rank(
-    analyzed, key, missing
+def test_of_another_group_or_of_rank_0_itself_the_key_names_nobody(
+    analyzed, place, error
 ):
-    raised = RAISED.replace("[rank{0}]: ", "")
-    error = f"Timeout waiting for key: {key} after 1800000 ms"
-    told = verdict(analyzed({"job.log": raised.format(1, 1, error)}))
-    assert (told[:2] == ("missing-rank", (0,))) is missing
+    logs = {"out.log": UNTAGGED.format(0, place, error)}
+    assert verdict(analyzed(logs)) == "inconclusive"
