@@ -12,8 +12,7 @@ How we know
     whose `Init START` lines show the same host and bus id are named. If a communicator
     does not span the job, its ranks are named only where its members are known. If
     NCCL's line is lost, two ranks with one bus id on one host that aborted their
-    communicator before it was complete are enough; if it was not even aborted, as the
-    log ends there, it is `possible`.
+    communicator before it was complete are enough.
 
 What to do
     Call `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))` before the first CUDA
@@ -35,11 +34,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.identity.host_names import NOWHERE
 from ncclforensics.evidence import common
 from ncclforensics.model import wanted
 from ncclforensics.model.findings import Finding
-from ncclforensics.model.tables import CITE, without_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,12 +68,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that share a GPU."""
     named = frames.message(*NAMED)
     lines = named if named.height else frames.message(*UNNAMED)
-    told = lines.height > 0
-    shared = _sharing(frames, lines) if told else _aborted(frames)
-    begun = not told and shared.is_empty()
-    if begun:
-        shared = _unfinished(frames)
-    if not told:
+    shared = _sharing(frames, lines) if lines.height else _aborted(frames)
+    if lines.is_empty():
         lines = shared
     if lines.is_empty():
         return
@@ -91,7 +84,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     who += f"{where} share " + _gpus(named if named.height else shared)
     yield Finding(
         slug="duplicate-gpu",
-        confidence="certain" if told else "possible" if begun else "likely",
+        confidence="certain" if lines is not shared else "likely",
         headline=who,
         evidence=(*common.cites(lines, 4), *common.cites(shared, 4)),
         explanation=f"{who[:1].upper()}{who[1:]}. Of those on one GPU all but one are "
@@ -167,20 +160,6 @@ def _aborted(frames: Frames) -> pl.DataFrame:
     )
 
 
-def _unfinished(frames: Frames) -> pl.DataFrame:
-    """Return the `Init START` lines of ranks that share a GPU, none complete."""
-    started = frames.message(*STARTED)
-    if not {"comm_id", "bus_id"} <= {*started.columns} or frames.has("collectives"):
-        return without_rows({**CITE, "rank": pl.Int64(), "bus_id": pl.String()})
-    done = frames.message("nccl.init.complete")
-    if "comm_id" in done.columns:
-        started = started.join(done, on="comm_id", how="anti")
-    # hosts of one name may be several
-    named = started.filter(~pl.col("host").str.contains(NOWHERE))
-    several = pl.col("pid").n_unique().over("host", "bus_id") > 1
-    return _on_one_gpu(named).filter(several)
-
-
 def _sharing(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
     """Return the `Init START` lines of the refused communicator that share a GPU."""
     started = frames.message(*STARTED)
@@ -190,9 +169,5 @@ def _sharing(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
     refused = started.join(lines.select(key).unique(), on=key, nulls_equal=True)
     comms = refused.sort("source", "line").unique(key, keep="last")["comm_id"].unique()
     started = started.filter(pl.col("comm_id").is_in(comms.drop_nulls().implode()))
-    return _on_one_gpu(started)
-
-
-def _on_one_gpu(started: pl.DataFrame) -> pl.DataFrame:
     gpu = ["comm_id", "host", "bus_id"]
     return started.drop_nulls(gpu).filter(pl.col("comm_rank").n_unique().over(gpu) > 1)

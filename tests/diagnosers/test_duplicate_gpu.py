@@ -128,29 +128,3 @@ def test_ranks_that_aborted_on_one_gpu_are_named_without_nccls_line(analyzed):
 )
 def test_aborts_that_show_no_sharing_name_nobody(analyzed, text):
     assert not found(analyzed({"job.log": text}), SLUG)
-
-
-def begun(buses, host="gpu1", end=""):
-    """A job whose log ends as its ranks begin to set their communicator up."""
-    return {
-        f"rank_{r}.log": init(host, r, len(buses), "START", pid=40 + r, bus=bus)
-        + (init(host, r, len(buses), end, pid=40 + r, bus=bus) if end else "")
-        for r, bus in enumerate(buses)
-    }
-
-
-def test_ranks_that_begin_on_one_gpu_and_never_end_are_possible(analyzed):
-    (finding,) = found(analyzed(begun(["7000", "47000", "47000"])), SLUG)
-    assert (finding.ranks, finding.confidence) == ((1, 2), "possible")
-
-
-@pytest.mark.parametrize(
-    "job",
-    [
-        pytest.param(begun(["7000", "f000"]), id="a GPU each"),
-        pytest.param(begun(["7000", "7000"], end="COMPLETE"), id="meant to"),
-        pytest.param(begun(["7000", "7000"], host="localhost"), id="hosts alike"),
-    ],
-)
-def test_others_that_begin_are_not(analyzed, job):
-    assert not found(analyzed(job), SLUG)
