@@ -98,8 +98,8 @@ KIND = pl.coalesce(pl.col("why").str.extract(r"^([\w.]+):"), "why")
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that died first, for a reason of their own."""
     deaths = primary_exits.of_own(frames)
-    if everyone := _alike(frames, deaths):
-        yield _of_the_program(frames, deaths, everyone)
+    if ranks := _alike(frames, deaths):
+        yield _of_the_program(frames, deaths, ranks)
         return
     first = _placed(frames, primary_exits.first(deaths))
     if first.is_empty():
@@ -190,11 +190,12 @@ def _alike(frames: Frames, deaths: pl.DataFrame) -> frozenset[int]:
 
 
 def _of_the_program(
-    frames: Frames, deaths: pl.DataFrame, alike: frozenset[int]
+    frames: Frames, deaths: pl.DataFrame, ranks: frozenset[int]
 ) -> Finding:
     """Return the finding for a failure of the program: no rank is the culprit."""
     many = len(world.ranks(frames))
-    who = f"all {many} ranks" if len(alike) == many else f"{len(alike)} of {many} ranks"
+    everyone = len(ranks) == many
+    who = f"all {many} ranks" if everyone else f"{len(ranks)} of {many} ranks"
     why, site = str(deaths["why"][0]), deaths["site"][0]
     raised = deaths["by"][0] in ("traceback", "call")
     did = "raised" if raised else "ended:"
@@ -206,8 +207,8 @@ def _of_the_program(
         evidence=common.cites(deaths, 2),
         explanation=f"{who[0].upper()}{who[1:]} {how}: {why}"
         + (f", in {site}" if site else "")
-        + ". The program, its libraries or its configuration fails on every rank: none "
-        "is to blame.",
+        + ". The program, its libraries or its configuration fails on "
+        + f"{'every rank' if everyone else 'most ranks'}: none is to blame.",
         remedy=(CITED,) if raised else _remedy(deaths),
         collective=Collective(call_site=site) if site else None,
         first_seen=common.first_seen(deaths),

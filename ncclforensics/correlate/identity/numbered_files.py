@@ -56,21 +56,12 @@ def _through_folders(files: pl.DataFrame) -> pl.DataFrame:
         files.with_columns(pl.col("source").str.extract_groups(parts).alias("of"))
         .unnest("of")
         .drop_nulls("3")
-        .with_columns(pl.col("3").cast(pl.Int64).alias("rank"))
+        .with_columns(rank=pl.col("3").cast(pl.Int64), alike=pl.struct("2", "4"))
     )
-    alike = ("2", "4")
-    is_rank = pl.col("told").list.len() == 1
-    is_rank &= pl.col("told").list.first() == pl.col("rank")
-    folders = pl.col("1").n_unique().over(alike)
-    in_folder = pl.len().over(*alike, "1").min().over(alike)
-    return named.filter(
-        is_rank.fill_null(True).all().over(alike)
-        & (pl.col("rank").n_unique().over(alike) == pl.len().over(alike))
-        & (pl.col("rank").max().over(alike) == pl.len().over(alike) - 1)
-        & (folders >= AGREE)
-        & (in_folder >= AGREE)
-        & pl.col("told").is_null()
-    ).select("source", "rank")
+    folders = pl.col("1").n_unique().over("alike")
+    in_folder = pl.len().over("alike", "1").min().over("alike")
+    several = (folders >= AGREE) & (in_folder >= AGREE)
+    return _confirmed(named, several & _are_all())
 
 
 def _of_one_process(frames: Frames) -> pl.Series:
@@ -108,18 +99,31 @@ def _numbered(
     ).drop_nulls("rank")
     if named.is_empty():
         return named.select("source", "rank")
-    is_rank = (pl.col("told").list.len() == 1) & (
-        pl.col("told").list.first() == pl.col("rank")
-    )
-    confirmed = is_rank.fill_null(True).all().over("alike")
-    many = is_rank.fill_null(False).sum().over("alike")
-    alone = pl.len().over("alike", "rank") == 1
-    unknown = pl.col("told").is_null()
-    # all ranks of a job, from the first to the last
-    first, last = (pl.col("rank").min(), pl.col("rank").max() + 1)
-    all_there = (first == 0).over("alike") & (last == pl.len()).over("alike")
     spied = pl.col("source").is_in(stacks.implode()).all().over("alike")
     as_many = (pl.len().over("alike") > AGREE) & spied
     as_many |= pl.len().over("alike") == everyone
-    sure = (many >= AGREE) | (as_many & all_there)
-    return named.filter(confirmed & sure & alone & unknown).select("source", "rank")
+    agree = _is_rank().fill_null(False).sum().over("alike") >= AGREE
+    return _confirmed(named, agree | (as_many & _are_all()))
+
+
+def _is_rank() -> pl.Expr:
+    """Whether the number of a file is the rank that its lines tell; null of none."""
+    told = pl.col("told")
+    return (told.list.len() == 1) & (told.list.first() == pl.col("rank"))
+
+
+def _are_all() -> pl.Expr:
+    """Whether files alike are of all ranks of a job, from the first to the last."""
+    first, last = pl.col("rank").min(), pl.col("rank").max() + 1
+    return ((first == 0) & (last == pl.len())).over("alike")
+
+
+def _confirmed(named: pl.DataFrame, sure: pl.Expr) -> pl.DataFrame:
+    """Return `source rank` of files that tell no rank, of which a number is it.
+
+    None of the files alike tells another rank, and each number is of one of them.
+    """
+    none_other = _is_rank().fill_null(True).all().over("alike")
+    alone = pl.len().over("alike", "rank") == 1
+    unknown = pl.col("told").is_null()
+    return named.filter(none_other & sure & alone & unknown).select("source", "rank")

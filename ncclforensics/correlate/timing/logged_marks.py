@@ -77,7 +77,8 @@ def parts(frames: Frames) -> pl.DataFrame:
         )
         .with_columns(turn=pl.col("is_first").cum_sum().over(own))
     )
-    usual = pl.col("last_mark").mode().first().over("mark")
+    # of two that are as often, one and the same in every run
+    usual = pl.col("last_mark").mode().min().over("mark")
     raw = pl.coalesce(
         "ends", "last", pl.when(~pl.col("is_first")).then(pl.lit(COMPUTE))
     )
