@@ -30,7 +30,7 @@ from ncclforensics.parsers.logs import last_words, second_look
 from ncclforensics.report.build import build, other
 from ncclforensics.report.coverage import interrupted
 from ncclforensics.sources import discover
-from ncclforensics.theory import slow_ranks
+from ncclforensics.theory import running_note, slow_ranks
 from ncclforensics.verdict import (
     actions,
     clue,
@@ -301,5 +301,5 @@ def _reported(
     )
     ranked = actions.completed(joined, ranked, told_of.last_line)
     if ranked.verdict is None:
-        joined = unknown_failures.noted(joined)
+        joined = running_note.noted(unknown_failures.noted(joined))
     return ranked, build(ranked, joined, diagnosers.CLASSES, told_of)

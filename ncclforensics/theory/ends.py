@@ -138,19 +138,23 @@ def _late(case: Case, call: Call) -> End:
     return End("late", ranks, (call["call"],))
 
 
-def _idle(case: Case) -> tuple[int, ...]:
-    """Return live ranks that are in no call and that nobody waits for.
-
-    In a running job such a rank is only between two calls, so there are none
-    unless the job is known to stand still.
-    """
-    if standstill.standing(case.frames).answer != "yes":
-        return ()
+def between_calls(case: Case) -> frozenset[int]:
+    """Return live ranks that are in no call and that nobody waits for."""
     ended = case.frames["exits"].filter(pl.col("code") == 0)["rank"]
     idle = case.frames["roots"].filter(
         (pl.col("why") == "idle") & ~pl.col("rank").is_in(ended.implode())
     )
-    ranks = tuple(sorted(idle["rank"]))
+    return frozenset(idle["rank"])
+
+
+def _idle(case: Case) -> tuple[int, ...]:
+    """Return the ranks between two calls where the job is known to stand still.
+
+    In a running job, that is where ranks are most of the time.
+    """
+    if standstill.standing(case.frames).answer != "yes":
+        return ()
+    ranks = tuple(sorted(between_calls(case)))
     return ranks if 2 * len(ranks) <= len(case.seen) else ()
 
 

@@ -166,10 +166,14 @@ def _motion(frames: Frames) -> Iterator[Fact]:
         why = "calls still finished within 0.1 s before the dumps were taken"
         yield Fact("fresh", "yes", why, _cite(fresh))
     passed = _passed(frames, calls) if calls.height else calls
-    if passed.height and _are_many(passed, frames) and not _stood_since(ages, passed):
+    last = dump_mtime.last_calls(calls, frames["sources"])
+    if (
+        passed.height
+        and _are_many(passed, frames)
+        and not _stood_since(ages, last, passed)
+    ):
         why = f"{count(passed.height, 'rank')} moved on while the dumps were taken"
         yield Fact("passed", "yes", why, _cite(passed))
-    last = dump_mtime.last_calls(calls, frames["sources"])
     if dump_mtime.are_early(ages, last):
         most = float(str(ages["waited"].max())) / 1e3
         why = (
@@ -276,13 +280,14 @@ def _are_many(passed: pl.DataFrame, frames: Frames) -> bool:
     return places > 1 or 2 * passed.height >= max(dumps, 1)
 
 
-def _stood_since(ages: pl.DataFrame, passed: pl.DataFrame) -> bool:
+def _stood_since(ages: pl.DataFrame, last: pl.DataFrame, passed: pl.DataFrame) -> bool:
     """Whether files show that others waited long after the dumps of `passed` ranks.
 
-    Of files that were copied, those of `passed` ranks would show long waits, too.
+    Of files that were copied, those of `passed` ranks are far older than their `last`
+    calls, too.
     """
     is_passed = pl.col("rank").is_in(passed["rank"].implode())
-    theirs, others = ages.filter(is_passed), ages.filter(~is_passed)
+    theirs, others = last.filter(is_passed), ages.filter(~is_passed)
     return dump_mtime.are_soon(theirs) and not dump_mtime.are_soon(others)
 
 

@@ -17,13 +17,13 @@ from ncclforensics.theory import (
     explanations,
     log_only,
     replay,
+    running_margin,
     sides,
     standstill,
     weights,
 )
 from ncclforensics.theory.case import Case
 from ncclforensics.theory.ends import is_crossed
-from ncclforensics.theory.story import culprits
 
 if TYPE_CHECKING:
     from ncclforensics.model.findings import Cite
@@ -57,9 +57,13 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """The results for all ends of a standstill, those that block most ranks first."""
+    """The results for all ends of a standstill, those that block most ranks first.
+
+    There are none if the job `runs`: that explains what its ranks did far more cheaply.
+    """
 
     ends: tuple[Told, ...] = ()
+    runs: bool = False
 
     def of(self, *slugs: str) -> list[Told]:
         """Return the results of some classes that are sure enough to report."""
@@ -114,12 +118,18 @@ class Weighed:
 
 @remembered
 def weighed(frames: Frames) -> Weighed:
-    """Weigh all stories of all ends; empty if the job is proved to go on."""
+    """Weigh all stories of all ends; empty if the job goes on."""
     case = case_of(frames)
-    if not case.calls or is_moving(frames):
+    if not case.calls:
         return Weighed()
+    if is_proved_moving(frames):
+        return Weighed(runs=True)
     told = tuple(_told(case, end) for end in case.ends)
-    if _rather_runs(case, told):
+    runs = running_margin.margin(case, told)
+    # that nothing failed is as much of a promise as a name
+    if runs is not None and runs >= weights.CERTAIN:
+        return Weighed(runs=True)
+    if runs is not None and runs > -weights.POSSIBLE:
         told = tuple(replace(one, confidence=None) for one in told)
     return Weighed(told)
 
@@ -131,6 +141,11 @@ def case_of(frames: Frames) -> Case:
 
 
 def is_moving(frames: Frames) -> bool:
+    """Whether the job goes on: by proof, or as what its ranks did is likeliest then."""
+    return is_proved_moving(frames) or weighed(frames).runs
+
+
+def is_proved_moving(frames: Frames) -> bool:
     """Whether the job is proved to go on, and not proved to stand still.
 
     That nobody had waited for long yet is no proof where ranks wait for each other, or
@@ -144,36 +159,6 @@ def is_moving(frames: Frames) -> bool:
         is_crossed(case, end) or not case.signatures.keys().isdisjoint(end.calls)
         for end in case.ends
     )
-
-
-def _rather_runs(case: Case, ends: tuple[Told, ...]) -> bool:
-    """Whether that the job was still running explains all its ends more cheaply.
-
-    A job in full run has ends of all kinds at once, and one story for them. Several
-    failures are as many stories; the ends of one failure share its prior. That a dump
-    is not there is as likely in either.
-    """
-    runs = 0.0
-    named: dict[tuple[str, str], list[Story]] = {}
-    for told in ends:
-        if told.end.kind == "unseen":
-            continue
-        running = next((s for s in told.stories if s.what == "running"), None)
-        if running is None:
-            return False
-        blaming = next(s for s in told.stories if s.what != "running")
-        runs += running.cost - weights.bits("running")
-        named.setdefault((blaming.slug, blaming.what), []).append(blaming)
-    fails = sum(_jointly(case, stories) for stories in named.values())
-    return fails + weights.POSSIBLE > runs + weights.bits("running")
-
-
-def _jointly(case: Case, stories: list[Story]) -> float:
-    """Return the cost of stories of one class as one failure of all their ranks."""
-    ranks = tuple(sorted({rank for story in stories for rank in story.ranks}))
-    alone = (s.cost - replace(s, costs=culprits(case, s.ranks)).cost for s in stories)
-    joined = replace(stories[0], ranks=ranks, costs=culprits(case, ranks))
-    return max(alone) + joined.cost
 
 
 def _told(case: Case, end: End) -> Told:

@@ -219,3 +219,21 @@ def test_an_absent_rank_that_is_in_other_calls_after_the_timeout_proves_it(
     programs = [WAITS, WAITS, f"{STEP * 4}abcdpabc|", WAITS]
     told = frames(programs, stands=False, late={2: seconds})
     assert standstill.standing(told).name == name
+
+
+def test_dumps_that_others_show_to_be_older_are_of_a_job_that_ran_meanwhile():
+    """Unless files tell that the last one waited long after the older were written."""
+    moved = [STEP * 4, STEP * 4, STEP * 5, f"{STEP * 6}abcdp|W"]
+    told = frames(moved, stands=False)
+    ends = [len(some.partition("|")[0]) for some in moved]
+
+    def written(*seconds):
+        after = zip(ends, seconds, strict=True)
+        at = [EPOCH + datetime.timedelta(seconds=sum(both)) for both in after]
+        some = zip(told["sources"].iter_rows(named=True), at, strict=True)
+        return plus(told, sources=[{**row, "modified": time} for row, time in some])
+
+    year = 365 * 86400
+    assert standstill.motion(told).name == "passed"
+    assert standstill.motion(written(year, year, year, year)).name == "passed"
+    assert standstill.motion(written(0, 0, 0, 300)).name != "passed"

@@ -98,14 +98,23 @@ def test_nothing_is_told_of_a_job_that_is_proved_to_go_on():
 
 def test_many_ends_at_once_are_those_of_a_job_that_runs_or_of_one_failure():
     """One story explains a job in full run, and several failures are several."""
-    late = [*["abc|p", "abc"] * 3, "abcp", "abcp"]
+    late = [*["abc|p", "abc"] * 3, "abcp|W", "abcp|W"]
     one = ["abc|p", "abc", *["abcp|W"] * 6]
     assert named(late, stands=True) != []
     assert named(late, stands=False) == []
     assert named(one, stands=False) == [("missing-rank", (1,))]
     host = ["b" if rank in (1, 3, 5) else "a" for rank in range(8)]
     found = named(late, stands=False, hosts=host)
-    assert sorted(ranks for _, ranks in found) == [(1,), (3,), (5,)]
+    assert sorted(r for _, ranks in found for r in ranks) == [1, 3, 5]
+
+
+def test_ranks_that_nothing_holds_do_not_stay_between_two_calls():
+    """Others would have run on until a call held them: so no failure lasts."""
+    free = ["abc|p", "abc", *["abcp"] * 6]
+    held = ["abc|p", "abc", *["abcp|W"] * 6]
+    assert weighed(case(free, stands=False).frames).runs
+    assert not weighed(case(held, stands=False).frames).runs
+    assert not weighed(case(free, stands=True).frames).runs
 
 
 def test_more_culprits_cost_more_and_those_of_one_host_hardly():

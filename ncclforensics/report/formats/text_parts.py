@@ -120,11 +120,16 @@ def notes(report: Report) -> list[str]:
 
 
 def alike(notes: Iterable[Note]) -> list[list[Note]]:
-    """Return notes that differ only in digits together, the largest group first."""
+    """Return notes that differ only in digits together, the largest group first.
+
+    Notes on no file are of the whole evidence: they come before all others.
+    """
     groups: dict[str, list[Note]] = {}
     for note in notes:
         groups.setdefault(re.sub(r"[0-9]+", "#", note.text), []).append(note)
-    return sorted(groups.values(), key=len, reverse=True)
+    return sorted(
+        groups.values(), key=lambda some: (some[0].source is not None, -len(some))
+    )
 
 
 def next_commands(report: Report, given: Given, width: int) -> list[str]:

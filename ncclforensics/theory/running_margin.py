@@ -1,0 +1,66 @@
+"""How much more cheaply one running job explains all ends than failures do.
+
+A job in full run has ends of all kinds at once, and one story for them. Several
+failures are as many stories; the ends of one failure share its prior. A failure that
+lasts stops everybody: a live rank that it does not name runs on until a call holds it.
+Ranks between two calls, for which nobody waits, are of a job that runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ncclforensics.theory import ends as ends_
+from ncclforensics.theory import weights
+from ncclforensics.theory.story import culprits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ncclforensics.theory.case import Case
+    from ncclforensics.theory.story import Story
+    from ncclforensics.theory.weigh import Told
+
+MOST = 4  # idle ranks that count, as at a single end
+
+
+def margin(case: Case, ends: Sequence[Told]) -> float | None:
+    """Return by how many bits "running" is cheaper than the cheapest failures.
+
+    None if it does not explain every end, or if there is none. That a dump is not there
+    is as likely in either, so unseen ranks do not count.
+    """
+    runs = weights.bits("running")
+    named: dict[tuple[str, str], list[Story]] = {}
+    for told in ends:
+        if told.end.kind == "unseen":
+            continue
+        running = next((s for s in told.stories if s.what == "running"), None)
+        if running is None:
+            return None
+        blaming = next(s for s in told.stories if s.what != "running")
+        runs += running.cost - weights.bits("running")
+        named.setdefault((blaming.slug, blaming.what), []).append(blaming)
+    if not named:
+        return None
+    blamed = {r for stories in named.values() for s in stories for r in s.ranks}
+    idle = len(unheld(case) - blamed)
+    fails = sum(_jointly(case, stories) for stories in named.values())
+    return fails + weights.bits("unexplained idle", min(idle, MOST)) - runs
+
+
+def unheld(case: Case) -> frozenset[int]:
+    """Return the live ranks between two calls that no message can hold, either.
+
+    Messages that a recorder leaves out may hold a rank.
+    """
+    return ends_.between_calls(case) - case.ended - case.mute
+
+
+def _jointly(case: Case, stories: Sequence[Story]) -> float:
+    """Return the cost of stories of one class as one failure of all their ranks."""
+    ranks = tuple(sorted({rank for story in stories for rank in story.ranks}))
+    alone = (s.cost - replace(s, costs=culprits(case, s.ranks)).cost for s in stories)
+    joined = replace(stories[0], ranks=ranks, costs=culprits(case, ranks))
+    return max(alone) + joined.cost
