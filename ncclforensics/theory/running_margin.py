@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ncclforensics.theory.story import Story
     from ncclforensics.theory.weigh import Told
 
+OF_JOB = ("running", "long wait")  # costs that count once, at however many ends
 MOST = 4  # idle ranks that count, as at a single end
 
 
@@ -31,7 +32,7 @@ def margin(case: Case, ends: Sequence[Told]) -> float | None:
     None if it does not explain every end, or if there is none. That a dump is not there
     is as likely in either, so unseen ranks do not count.
     """
-    runs = weights.bits("running")
+    runs, of_job = 0.0, 0.0
     named: dict[tuple[str, str], list[Story]] = {}
     for told in ends:
         if told.end.kind == "unseen":
@@ -40,14 +41,17 @@ def margin(case: Case, ends: Sequence[Told]) -> float | None:
         if running is None:
             return None
         blaming = next(s for s in told.stories if s.what != "running")
-        runs += running.cost - weights.bits("running")
+        of_job = replace(
+            running, costs=tuple(c for c in running.costs if c[0] in OF_JOB)
+        ).cost
+        runs += running.cost - of_job
         named.setdefault((blaming.slug, blaming.what), []).append(blaming)
     if not named:
         return None
     blamed = {r for stories in named.values() for s in stories for r in s.ranks}
     idle = len(unheld(case) - blamed)
     fails = sum(_jointly(case, stories) for stories in named.values())
-    return fails + weights.bits("unexplained idle", min(idle, MOST)) - runs
+    return fails + weights.bits("unexplained idle", min(idle, MOST)) - runs - of_job
 
 
 def unheld(case: Case) -> frozenset[int]:

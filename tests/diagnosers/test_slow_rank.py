@@ -228,9 +228,11 @@ def test_of_a_job_that_runs_nothing_stopped_and_nobody_waits_in_one_call(tmp_pat
 
 
 def test_at_one_moment_a_hang_looks_the_same_and_the_gain_is_told(tmp_path):
-    moment = {"spread": 0.01, "shape": "fsdp", "step": 2.0, "calls": 2}
+    """All ranks are in one call, of which nothing shows how long it takes."""
+    moment = {"spread": 0.001, "shape": "fsdp", "step": 2.0, "calls": 1}
     told, _ = streams(tmp_path, "gpu 30 %", **moment)
-    assert (told.outcome, told.verdict) == ("inconclusive", None)
+    assert told.outcome == "inconclusive"
+    assert told.verdict.culprits.ranks == ()
     assert told.fastest_gain.ranks == (5,)
 
 

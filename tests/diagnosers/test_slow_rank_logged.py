@@ -322,6 +322,25 @@ def test_the_time_between_two_marks_is_a_part_of_the_step(analyzed, forms):
     assert "others wait 14 % of the time" in slow.headline
 
 
+def test_the_time_between_the_last_mark_of_a_step_and_the_first_of_the_next(analyzed):
+    """Of two marks a step, all that lies outside the reduction is work."""
+    texts = {}
+    for rank in range(4):
+        now, text = 0.0, ""
+        for step in range(40):
+            own = 0.4 if rank == 2 else 0.3
+            for form, took in (("entering", own), ("left", 0.7 - own)):
+                now += took
+                at = f"{int(now) // 60:02}:{now % 60:09.6f}"
+                text += (
+                    f"2026-11-20 12:{at} [rank {rank}] step {step}: {form} barrier\n"
+                )
+        texts[f"{rank}.log"] = text
+    (slow,) = found(analyzed(texts), "slow-rank")
+    assert slow.ranks == (2,)
+    assert "others wait 14 % of the time" in slow.headline
+
+
 @pytest.mark.parametrize("forms", [ENDS, EDGES])
 def test_marks_of_ranks_that_work_alike_name_nobody(analyzed, forms):
     assert not found(analyzed(marked(forms, more=0.0)), "slow-rank")

@@ -86,6 +86,15 @@ def are_early(told: pl.DataFrame, last: pl.DataFrame) -> bool:
     return told.height > 0 and together and begun and are_soon(told)
 
 
+def show_a_long_wait(told: pl.DataFrame, last: pl.DataFrame) -> bool:
+    """Whether ranks had waited for long, by files of which one is no copy.
+
+    Such a file is as old as the newest call in it. `told` and `last` are as above.
+    """
+    is_own = bool(last.select(soon().any()).item())
+    return told.height > 0 and is_own and not are_early(told, last)
+
+
 def are_soon(told: pl.DataFrame) -> bool:
     """Whether no dump was written long after its rank's call."""
     return bool(told.select(soon().all()).item())

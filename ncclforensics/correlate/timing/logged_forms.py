@@ -1,8 +1,8 @@
-"""The numbers of steps as training loops log them on each rank, in four forms.
+"""The numbers of steps as training loops log them on each rank, in five forms.
 
 A rank prints `name: value` pairs in a line of its own, Megatron lists all ranks below
-the name of a part, a line lists the numbers of all ranks, or a rank marks where it is
-in its step (`logged_marks`).
+the name of a part, a line lists the numbers of all ranks, a table has a row a rank or a
+step, or a rank marks where it is in its step (`logged_marks`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 LINES, BLOCKS = "timers.step", "timers.megatron.ranks"
-GATHERED = "timers.gathered"
+GATHERED, TABLE = "timers.gathered", "timers.table"
 _PAIR = (
     r"([A-Za-z][A-Za-z0-9_/.-]*(?: ?\((?:m?s|t)\))?)[\"']?"
     r"(?: {0,3}[:=] {0,3}| {1,12})(\d{1,9}(?:\.\d{1,9})?)(?: ?(ms|s)\b)?(-\d\d)?"
@@ -43,6 +43,7 @@ def numbers(frames: Frames) -> pl.DataFrame:
         _in_lines(frames),
         _in_blocks(frames),
         _in_lists(frames),
+        _in_tables(frames),
         logged_marks.parts(frames).select(KEPT),
     )
     told = [form for form in forms if form.height] or [forms[0]]
@@ -113,6 +114,28 @@ def _in_blocks(frames: Frames) -> pl.DataFrame:
         raw="timer",
         number=pl.col("took_us").cast(pl.Float64),
         unit=pl.lit("us"),
+    )
+
+
+def _in_tables(frames: Frames) -> pl.DataFrame:
+    """Return KEPT of tables: one with a row a rank is of one step, as its line."""
+    rows = frames.message(TABLE)
+    if "timer" not in rows.columns:
+        return pl.DataFrame(schema=dict.fromkeys(KEPT))
+    rows = with_nulls(rows, {"of_rank": pl.Int64(), "of_step": pl.Int64()})
+    line = pl.col("line") + pl.col("below")
+    of_rank = pl.col("of_rank").is_not_null() & pl.col("of_step").is_null()
+    return rows.drop_nulls("timer").select(
+        pl.coalesce("of_rank", "rank").alias("rank"),
+        "source",
+        line.alias("line"),
+        record=pl.when(of_rank).then("line").otherwise(line),
+        step=pl.when(of_rank).then("line").otherwise("of_step"),
+        t=pl.lit(None, TIME),
+        told_host=pl.col("on").cast(pl.String),
+        raw="timer",
+        number="took",
+        unit="unit",
     )
 
 

@@ -79,9 +79,7 @@ def parts(frames: Frames) -> pl.DataFrame:
     )
     # of two that are as often, one and the same in every run
     usual = pl.col("last_mark").mode().min().over("mark")
-    raw = pl.coalesce(
-        "ends", "last", pl.when(~pl.col("is_first")).then(pl.lit(COMPUTE))
-    )
+    raw = pl.coalesce("ends", "last", pl.lit(COMPUTE))
     return (
         marks.filter(pl.col("last_mark") == usual)
         .with_columns(

@@ -1,7 +1,7 @@
 """The parts of steps as training loops log them on each rank, one row a part.
 
 Numbers without a unit are seconds, or milliseconds where the log as a whole took no
-such time.
+such time, or tells none and a part would be LONG.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 MOMENT = 1e8  # seconds: a number as large is a time of day since 1970
 MOSTLY = 0.5  # share of the steps
+LONG = 60.0  # seconds
 LONGER = 10.0  # times the time of its log, that steps in seconds cannot take
 MICRO = "_microstep"  # DeepSpeed's, of each batch; its line of a step has plain names
 
@@ -111,7 +112,9 @@ def _in_seconds(told: pl.DataFrame) -> pl.DataFrame:
     lines = bare.group_by(*own, "line").agg(seconds.max(), pl.col("t").first())
     took = (pl.col("t").max() - pl.col("t").min()).dt.total_milliseconds() / 1e3
     slow = lines.group_by(own).agg(
-        is_ms=(seconds.sum() > LONGER * took).fill_null(value=False) & (took > 0)
+        is_ms=pl.when(took > 0)
+        .then(seconds.sum() > LONGER * took)
+        .otherwise(seconds.max() > LONG)
     )
     told = told.join(slow, on=own, how="left", maintain_order="left")
     is_ms = pl.col("unit").is_null() & pl.col("is_ms").fill_null(value=False)

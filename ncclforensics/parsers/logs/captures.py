@@ -26,6 +26,7 @@ TYPES = {c: kind for frame in tables.SCHEMAS.values() for c, kind in frame.items
 # type names in the `KINDS` of structures
 KINDS: Mapping[str, pl.DataType] = {
     "int": pl.Int64(),
+    "float": pl.Float64(),
     "ints": pl.List(pl.Int64()),
     "strings": pl.List(pl.String()),
     "bool": pl.Boolean(),

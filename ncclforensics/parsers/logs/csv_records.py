@@ -48,14 +48,20 @@ STEPS = {"step", "iter", "iteration", "global_step"}
 PAIRS = ""  # stands for the column of lines where all columns together are the line
 
 
+def separator(header: str) -> str:
+    """Return what stands most often in a header: a comma, a semicolon or a tab."""
+    return max(",;\t", key=header.count)
+
+
 def columns(header: str) -> dict[str, str]:
     """Map `raw` and COLUMNS to the column names of a header line; `raw` may be PAIRS.
 
     Empty if the header is not one of an export, without a column of lines or of times,
     nor that of a table of steps.
     """
+    cut = separator(header)
     try:
-        named = next(csv.reader([header.lstrip("\ufeff")]), [])
+        named = next(csv.reader([header.lstrip("\ufeff")], delimiter=cut), [])
     except csv.Error:
         return {}
     if not 2 <= len(named) <= MOST_COLUMNS:
@@ -78,13 +84,14 @@ def read(data: bytes) -> pl.DataFrame:
     Raises polars.exceptions.PolarsError if it is no table.
     """
     data = data.removeprefix(b"\xef\xbb\xbf")
+    header = data.split(b"\n", 1)[0].decode("utf-8", "replace").rstrip("\r")
     table = pl.read_csv(
         io.BytesIO(data),
+        separator=separator(header),
         infer_schema=False,
         truncate_ragged_lines=True,
         encoding="utf8-lossy",
     )
-    header = data.split(b"\n", 1)[0].decode("utf-8", "replace").rstrip("\r")
     named = columns(header)
     breaks = pl.sum_horizontal(
         pl.col(c).str.count_matches("\n", literal=True).fill_null(0)

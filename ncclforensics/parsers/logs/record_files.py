@@ -59,7 +59,7 @@ def form(head: bytes) -> str | None:
         told = json_records.unwrapped(lines.head(HEAD_LINES))
         folded = bool(told["raw"].str.contains("\n", literal=True).any())
         return "lines" if folded or _newest_first(told) else None
-    if b"," in first and csv_records.columns(first.decode("utf-8", "replace").strip()):
+    if csv_records.columns(first.decode("utf-8", "replace").strip()):
         return "csv"
     return None
 

@@ -2,7 +2,8 @@
 
 Dumps are taken because a job hangs, so this story is expensive. It is not proposed if
 something proves that the job stands still, nor where ranks wait for each other in
-collectives: ranks that enter groups in one order never do, at any moment.
+collectives: ranks that enter groups in one order never do, at any moment. Files tell
+against it if they were written long after a call that is open in them.
 """
 
 from __future__ import annotations
@@ -24,5 +25,9 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     """Blame nobody; nothing is proposed if the job is known to stand still."""
     if is_crossed(case, end) or standstill.standing(case.frames).answer == "yes":
         return
-    costs = (("running", 1.0), *sides.unexplained(case, end, ()))
+    costs = (
+        ("running", 1.0),
+        ("long wait", float(case.waited_long)),
+        *sides.unexplained(case, end, ()),
+    )
     yield Story("", (), None, what="running", costs=costs)

@@ -384,6 +384,17 @@ ALIKE = {
         "GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-77aa0000)",
         "\t Link 4: CRC Errors: 90211",
     ],
+    "tables": [
+        row
+        for step in range(3)
+        for row in (
+            *(
+                f" {rank:>4} | {30.5:>8} | {600.5 + step:>8} | {99.5:>12}"
+                for rank in "012"
+            ),
+            f"loss {5 - step}.25",
+        )
+    ],
     "clock times": ["10:00:01 step 1", "10:00:02 step 2", "10:00:03 step 3"],
     "a row of stars": ["W0801 13:23:17.366000 3 a.py:9] " + "*" * 41, "*" * 20],
 }

@@ -34,6 +34,7 @@ COLUMN = 8  # columns that a log handler needs for its times at least
 HANGING = 3  # a continuation that is indented has at least so many blanks
 
 _RULED = r"^[=*-]{4,}$"  # a ruled line is whole, unless more of it is below
+_BARS = r"\|.*\|"
 _POINTS = r"^\s*[~^]+\s*$"  # Python's carets, at any indentation
 _CLOSES = r"[,;:.!?)\]}>\"']$"  # a line that ends like this ends with a word
 _OPEN = r"[,:(\[=] ?$"
@@ -211,6 +212,9 @@ def _breaks(width: int, indent: int) -> pl.Expr:
     breaks = _is_full(width) & (length > 0) & fits & pl.col("below_speaks")
     ruled = pl.col("raw").str.contains(_RULED)
     breaks &= ~ruled | pl.col("below").str.contains(_RULED)
+    # the last row of a table is as wide as the others, whatever stands below it
+    bars = pl.col("raw").str.replace_all(r"[^|]", " ")
+    breaks &= ~(bars.str.contains(_BARS) & (bars == bars.shift(1))).fill_null(False)
     if not indent:
         return breaks
     first = own.first().over(breaks.fill_null(False).rle_id())

@@ -1,0 +1,95 @@
+"""slow-rank by tables: a row a rank that a loop gathers, or a row a step of one rank."""
+
+import pytest
+
+from nccl_lines import found
+from ncclforensics.parsers.logs.message_parsers import step_table
+
+PIPED = " {:>4} | {:>6} | {:>6} | {:>7} | {:>6}"
+PLAIN = "{:>6}  node{:03}  {:>8} {:>8} {:>9} {:>8}"
+
+
+def took(rank, step, slow=2):
+    """Return what a rank took to load, compute, and wait in a step of 750 ms, in ms."""
+    own = 680.0 if rank == slow else 600.0 + (step * (rank + 1)) % 7
+    return 30.0, own, 720.0 - own, 750.0
+
+
+def piped(slow):
+    text = ""
+    for step in range(12):
+        text += f"--- timing, steps {step}0..{step}9 (mean ms) ---\n"
+        text += PIPED.format("rank", "data", "fwd", "ar wait", "step") + "\n"
+        text += "------+--------+--------+---------+-------\n"
+        for rank in range(8):
+            text += PIPED.format(rank, *took(rank, step, slow)) + "\n"
+        text += f"loss {5 - step / 10:.4f}\n"
+    return {"train.log": text}
+
+
+def plain(slow):
+    text = ""
+    for step in range(12):
+        text += "per-rank timing, mean of the last 10 steps\n"
+        text += "  rank  node         data  forward  all_reduce   total (ms)\n"
+        for rank in range(8):
+            text += PLAIN.format(rank, rank // 4, *took(rank, step, slow)) + "\n"
+    return {"train.log": text}
+
+
+def of_steps(slow):
+    head = "step;data_ms;fwd_ms;wait_ms;total_ms\n"
+    return {
+        f"rank_{rank}.csv": head
+        + "".join(
+            ";".join(map(str, (step, *took(rank, step, slow)))) + "\n"
+            for step in range(40)
+        )
+        for rank in range(8)
+    }
+
+
+@pytest.mark.parametrize("form", [piped, plain, of_steps])
+def test_the_rank_that_computes_longest_in_a_table_is_named(analyzed, form):
+    (slow,) = found(analyzed(form(slow=2)), "slow-rank")
+    assert slow.ranks == (2,)
+    assert "others wait 1" in slow.headline  # 77 of 750 ms
+    assert not found(analyzed(form(slow=None)), "slow-rank")
+
+
+def test_a_step_behind_the_first_columns_is_a_time_and_not_a_number():
+    rows = step_table.parse("rank | data | step\n   3 | 29.7 | 753.1\n  end\n")
+    assert [(r["timer"], r["of_rank"], r["took"]) for r in rows] == [
+        ("data", 3, 29.7),
+        ("step", 3, 753.1),
+    ]
+    assert rows[0]["of_step"] is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "rank",
+        "rank data\n",
+        "rank data\nx 1.0",
+        "data fwd\n1 2",
+        "rank data\n1 2 3",
+    ],
+)
+def test_garbage_is_no_table(text):
+    assert step_table.parse(text) == []
+
+
+@pytest.mark.parametrize(
+    ("head", "unit"),
+    [
+        ("step data # seconds", "s"),
+        ("step data (ms)", "ms"),
+        ("step | data [s]", "s"),
+        ("step data", None),
+    ],
+)
+def test_the_line_of_names_tells_the_unit(head, unit):
+    row = "3 | 29.7" if "|" in head else "3 29.7"
+    assert [r["unit"] for r in step_table.parse(f"{head}\n{row}\n")] == [unit]
