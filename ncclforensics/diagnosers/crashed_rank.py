@@ -65,7 +65,7 @@ NEEDS = (
     *("python.dataloader", "python.device_assert", "python.cuda_error"),
     "python.cuda_library",
     *("nccl_tests.cuda_failure", "nccl.cuda.failure", *exceptions.HEADLESS),
-    *("jax.heartbeat_lost", "system.hsa.fault", "system.glibc.abort"),
+    *("jax.heartbeat_lost", "hccl.heartbeat", "system.hsa.fault", "system.glibc.abort"),
 )
 MISSING, NEXT_TIME = wanted.LOGS
 EXPLAINS = (
