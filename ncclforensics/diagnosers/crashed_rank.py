@@ -17,7 +17,8 @@ How we know
     wait for and that left no dump; where those of a whole host left none, its local
     rank tells which. One that all ranks raise alike is a failure of the program, and so
     is one fault (SIGSEGV, SIGBUS, SIGFPE, SIGILL) of most ranks at one moment: no rank
-    is named.
+    is named. Nor is one whose exception says what torch was built without: all ranks of
+    that installation fail at that call.
 
 What to do
     Read that rank's traceback. For SIGKILL, ask the kernel log of that host who killed
@@ -65,7 +66,7 @@ NEEDS = (
     *("python.dataloader", "python.device_assert", "python.cuda_error"),
     "python.cuda_library",
     *("nccl_tests.cuda_failure", "nccl.cuda.failure", *exceptions.HEADLESS),
-    *("jax.heartbeat_lost", "system.hsa.fault", "system.glibc.abort"),
+    *("jax.heartbeat_lost", "hccl.heartbeat", "system.hsa.fault", "system.glibc.abort"),
 )
 MISSING, NEXT_TIME = wanted.LOGS
 EXPLAINS = (
@@ -86,6 +87,13 @@ WRONG = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, NameError),
     *(NotImplementedError, TypeError, ValueError),
 )
+# launchers that tell the first end that they saw, and send no SIGKILL before it; who
+# ends a whole job kills them as well
+OUTLIVING = ("deepspeed", "mpirun")
+# what torch was built without, in its own words
+BUILT_WITHOUT = (
+    r"Distributed package doesn't have \w+ built in|not compiled with CUDA enabled"
+)
 # of a fault that the kernel tells: torch names its threads pt_*
 OF_TRAINING = pl.coalesce(
     pl.col("library").str.contains(r"^lib(?:nccl|rccl|torch|c10|cudnn|cublas)"),
@@ -102,6 +110,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         yield _of_the_program(frames, deaths, ranks)
         return
     first = _placed(frames, primary_exits.first(deaths))
+    if first.height and first["why"].str.contains(BUILT_WITHOUT).all():
+        yield _of_the_build(first)
+        return
     if first.is_empty():
         gone = ras_status.unanswered(frames)
         if gone is not None and gone.slug == "crashed-rank":
@@ -217,6 +228,26 @@ def _of_the_program(
     )
 
 
+def _of_the_build(first: pl.DataFrame) -> Finding:
+    """Return the finding for a torch that lacks what the program asks for."""
+    why = str(first["why"][0])
+    return Finding(
+        slug="crashed-rank",
+        confidence="likely",
+        headline=f"this torch was built without what the program asks for: {why}"[:200],
+        evidence=common.cites(first, 2),
+        explanation=f"{why}. Every rank of this installation fails at that call: the "
+        "one that printed it is not to blame.",
+        remedy=(
+            'python -c "import torch; print(torch.__version__, torch.version.cuda)"',
+            CITED,
+        ),
+        first_seen=common.first_seen(first),
+        own=True,
+        variant=domains.SETTING,
+    )
+
+
 def _by_reason(first: pl.DataFrame) -> list[pl.DataFrame]:
     """Split ranks that died for different reasons: each reason becomes a finding.
 
@@ -298,11 +329,18 @@ def _confidence(frames: Frames, first: pl.DataFrame) -> Confidence:
     if others.is_empty() and frames["ranks"]["rank"].drop_nulls().is_empty():
         return "possible"
     killed = first["code"].eq_missing(-signal.SIGKILL).all()
-    return "likely" if not killed or _is_missed(frames) else "possible"
+    unclear = killed and not (_is_missed(frames) or _is_outlived(frames, first))
+    return "possible" if unclear else "likely"
 
 
 def _is_missed(frames: Frames) -> bool:
     return bool((frames["events"]["role"] == "victim").any())
+
+
+def _is_outlived(frames: Frames, first: pl.DataFrame) -> bool:
+    """Whether a launcher saw the process killed before it ended the others itself."""
+    seen = frames["exits"].filter(pl.col("reported_by").is_in(OUTLIVING))
+    return first.join(seen, on=["source", "line"], how="anti").is_empty()
 
 
 def _ended_on(frames: Frames, ranks: tuple[int, ...]) -> tuple[str, ...]:

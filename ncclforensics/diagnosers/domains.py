@@ -83,8 +83,8 @@ VARIANTS: dict[str, dict[str, Lies]] = {
         SETTING: Lies(
             "launch",
             SETUP,
-            "all ranks raise the same OSError or ImportError: what they open, connect "
-            "to or import is not there",
+            "all ranks raise the same OSError or ImportError, or torch was built "
+            "without a part: what they open, connect to, import or use is not there",
         ),
         OWN_CHECK: Lies(
             "user-code",

@@ -63,6 +63,7 @@ MESSAGES = (
 SAYS = (
     r"(?i)driver version is insufficient|driver on your system is too old"
     r"|unsupported display driver / cuda driver combination|Found no NVIDIA driver"
+    r"|(?:error|err:|failure:) 803\b"
     r"|forward compatibility was attempted on non supported|please update your driver"
     r"|Driver/library version mismatch|nvml error: driver not loaded"
     r"|NVIDIA-SMI has failed|kernel module has (?:the )?version"
@@ -93,7 +94,11 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     if lines.is_empty():
         return
     ranks = common.numbers(lines["rank"])
-    hosts = common.hosts(lines["host"]) or common.hosts_of(frames, ranks)
+    hosts = (
+        common.hosts(lines["host"])
+        or common.hosts_of(frames, ranks)
+        or common.host_of_file(frames, lines)
+    )
     who = common.named(hosts) if hosts else common.ranks(ranks) if ranks else ""
     where = f" on {who}" if who else ""
     yield Finding(

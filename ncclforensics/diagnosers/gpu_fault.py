@@ -2,17 +2,19 @@
 
 What it means
     The driver reported a hardware error (an Xid, or an SXid of an NVSwitch), or a CUDA
-    call failed on an uncorrectable memory error. The rank on that GPU fails or hangs,
-    and its peers wait for it. The same code works on another node.
+    call failed on an uncorrectable error of memory or NVLink. The rank on that GPU
+    fails or hangs, and its peers wait for it. The same code works on another node.
 
 How we know
     Xid 48, 64, 74, 79, 94, 95, 119, 120, 140, 143 to 150 and similar ones; a fatal
     SXid; AMD's `uncorrectable hardware error` and GPU reset; `GPU has fallen off the
     bus` in any of its forms, as revision ff in `lspci` too; the bus driver's `can't
-    recover` of a GPU; `uncorrectable ECC error` in a rank's own CUDA error. The named
-    rank is the one on that host and PCI bus id, according to NCCL's Init lines;
-    otherwise the host is named, or the rank that printed the error. A failed test of
-    `dcgmi diag` or `dcgmi health` makes this `possible` for that host.
+    recover` of a GPU; `uncorrectable ECC error` or `uncorrectable NVLink error`
+    (likely: the other end may be bad) in a rank's own CUDA error; an Xid that DCGM
+    reports. The named rank is the one on that host and PCI bus id, according to NCCL's
+    Init lines; otherwise the host is named, or the rank that printed the error. A
+    failed test of `dcgmi diag` or `dcgmi health` makes this `possible` for that host,
+    and so does CUDA_ERROR_CONTAINED, which a bad access over NVLink causes as well.
 
 What to do
     Take the node out of the queue before the job is restarted. Reset the GPU after ECC
@@ -46,6 +48,8 @@ from ncclforensics.evidence import (
     kernel_log,
     timed_out_call,
 )
+from ncclforensics.evidence.cuda_errors import CONTAINED, ECC, NVLINK
+from ncclforensics.evidence.xids import BROKEN, HARMLESS, LINK
 from ncclforensics.model import wanted
 from ncclforensics.model.actions import Action, drain
 from ncclforensics.model.findings import Finding, NotChecked, RuledOut
@@ -84,45 +88,6 @@ EXPLAINS = (
 )
 SPREADS = True
 
-# hardware errors; for a link error, either end may be the broken one
-LINK = {
-    74: "NVLink error",
-    121: "C2C link error",
-    136: "NVLink training failed",
-    **dict.fromkeys(range(144, 151), "NVLink error"),
-    173: "C2C link fatal error",
-}
-BROKEN = {
-    48: "double-bit ECC error",
-    58: "memory error",
-    61: "internal microcontroller halt",
-    62: "internal microcontroller halt",
-    64: "row remapping failed",
-    79: "GPU has fallen off the bus",
-    94: "contained ECC error",
-    95: "uncontained ECC error",
-    110: "security fault",
-    119: "GSP timeout",
-    120: "GSP error",
-    140: "unrecovered ECC error",
-    143: "GPU initialization failed",
-    158: "GPU fatal timeout",
-    167: "PCIe fatal timeout",
-    171: "uncorrectable DRAM error",
-    172: "uncorrectable SRAM error",
-    175: "memory subsystem error",
-}
-# not hardware errors by themselves, and why
-HARMLESS = {
-    13: "mostly an illegal address of the program",
-    31: "mostly an illegal address of the program",
-    43: "mostly a fault of the program",
-    45: "follows whenever a process is killed",
-    63: "a row was remapped successfully",
-    154: "says what to do, not what happened",
-    156: "a part of the GPU was retired successfully",
-    69: "mostly a fault of the program",
-}
 LOST = ("kernel.gpu_lost", "nvidia.smi.gpu_lost", "nvidia.nvml.gpu_lost")
 FATAL = 1  # grade of an SXid, where 0 is one that is not fatal
 OFF_BUS = "ff"  # what registers read as of which no device answers
@@ -141,7 +106,6 @@ UNUSABLE = (
 )
 SILENT = "kernel.gsp_timeout"  # the text of an Xid 119
 RESET = (48, 64, 94, 95, 119, 120, 140, 171, 172)
-ECC = "uncorrectable ECC error"
 APART_NS = 2_000_000_000
 COLUMNS = (
     "text",
@@ -162,9 +126,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     xids = _xids(frames)
     broken = _faults(frames, xids)
     faults = kernel_log.of_this_job(frames, broken)
-    told = _ecc(frames)
+    told = _saying(frames, f"{ECC}|{NVLINK}")
     if faults.is_empty() and told.is_empty():
         yield from _of_another_day(broken) if broken.height else _harmless(xids)
+        yield from _contained(frames)
         yield from _tested(frames)
         yield from _counted(frames)
         return
@@ -172,7 +137,11 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         yield _of_another_hour(faults)
         return
     faults = _first(faults)
+    met_error = cuda_errors.met(told)
+    sure = told.height > 0 and met_error == ECC  # of a link, the other end may be bad
     ranks = common.numbers(faults["rank"]) or common.numbers(told["rank"])
+    if faults.is_empty() and met_error == NVLINK and len(ranks) > 1:
+        ranks = ()
     hosts = (
         common.hosts(faults["host"])
         or common.hosts_of(frames, ranks)
@@ -188,7 +157,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     seen = faults["xid"].drop_nulls().unique(maintain_order=True)
     numbers = [n for n in seen.to_list() if n in known]
     what = next((f"Xid {n} ({known[n]})" for n in numbers), "")
-    what = what or ("an uncorrectable ECC error" if faults.is_empty() else "lost")
+    what = what or (f"an {met_error}" if faults.is_empty() else "lost")
     named = common.ranks(ranks) if ranks else ""
     counted = gpu_state.defects(frames).filter(pl.col("rank").is_in(list(ranks)))
     gpu = f"GPU {common.some(gpus)}" if gpus else "a GPU"
@@ -196,7 +165,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     whose = f" of {named}" if named else ""
     yield Finding(
         slug="gpu-fault",
-        confidence="certain" if numbers or told.height else "likely",
+        confidence="certain" if numbers or sure else "likely",
         headline=f"{gpu}{whose}{where} failed: {what}"[:200],
         evidence=common.cites(
             pl.concat(
@@ -236,7 +205,9 @@ def _explanation(faults: pl.DataFrame, told: pl.DataFrame, named: str) -> str:
         who = "runtime" if line.startswith("HW Exception") else "kernel"
         words.append(f"The {who} of that host says: {line}")
     if told.height:
-        words.append(f"{named.capitalize() or 'A rank'} itself met an {ECC}.")
+        words.append(
+            f"{named.capitalize() or 'A rank'} itself met an {cuda_errors.met(told)}."
+        )
     if _either_end(faults):
         words.append("Errors of a link show at both of its ends: no GPU is named.")
     elif not named:
@@ -266,7 +237,7 @@ def _xids(frames: Frames) -> pl.DataFrame:
     if "caused_by" in kernel.columns:
         # a follow-up Xid names its cause, whose own line may be lost
         kernel = kernel.with_columns(pl.coalesce("caused_by", "xid").alias("xid"))
-    parts = [kernel, frames.message("nvidia.device_plugin.xid")]
+    parts = [kernel, frames.message("nvidia.device_plugin.xid", "nvidia.dcgm.xid")]
     return pl.concat([_in_columns(part) for part in parts])
 
 
@@ -312,12 +283,9 @@ def _in_columns(lines: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _ecc(frames: Frames) -> pl.DataFrame:
-    """Return the CUDA errors of ranks on uncorrectable memory errors."""
-    lines = frames.message("c10d.watchdog.terminated", *cuda_errors.ERRORS)
-    if "error" not in lines.columns:
-        return _in_columns(lines.clear())
-    return _in_columns(lines.filter(pl.col("error").str.contains(ECC, literal=True)))
+def _saying(frames: Frames, words: str) -> pl.DataFrame:
+    """Return the CUDA errors with these words, in `COLUMNS`."""
+    return _in_columns(cuda_errors.saying(frames, words))
 
 
 def _first(faults: pl.DataFrame) -> pl.DataFrame:
@@ -350,6 +318,27 @@ def _of_another_hour(faults: pl.DataFrame) -> NotChecked:
         f"a GPU{on} broke, but by the clocks not when the job failed: "
         f"{common.cites(faults, 1)[0].source}:{faults['line'][0]}",
         "keep kernel logs whose times name their zone: journalctl -k -o short-iso",
+    )
+
+
+def _contained(frames: Frames) -> Iterator[Finding]:
+    """Report an exception that GPUs contained; whose fault it was is not known."""
+    lines = _saying(frames, CONTAINED)
+    if lines.is_empty():
+        return
+    hosts = common.hosts(lines["host"])
+    hosts = hosts if len(hosts) == 1 else ()
+    yield Finding(
+        slug="gpu-fault",
+        confidence="possible",
+        headline=f"a GPU{common.on(hosts)} contained an error of NVLink or hardware",
+        evidence=common.cites(lines),
+        explanation="CUDA_ERROR_CONTAINED: a GPU's hardware failed, or a process used "
+        "the memory of a peer over NVLink that was no longer there. The Xid in the "
+        "kernel log of that host tells which.",
+        remedy=_remedy(hosts, (), []),
+        hosts=hosts,
+        first_seen=common.first_seen(lines),
     )
 
 

@@ -9,7 +9,8 @@ How we know
     Kubernetes' `Preempted by …` or `PreemptionByScheduler`, Volcano's and Kueue's words
     for it, a pod that its autoscaler deletes with the node, Ray Train's watcher,
     submitit's `this job is preempted` or a pod that ended in `node shutdown` (likely: a
-    person may have done it), or a spot or preemption notice of AWS, Google, Azure or
+    person may have done it), TPUEstimator's `lame workers found` (likely: they may have
+    an internal error), or a spot or preemption notice of AWS, Google, Azure or
     SkyPilot, with nothing before it that says that the job had already failed or hung.
 
 What to do
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 FAMILY = "dead-rank"
 NEEDS = (
     *("slurm.", "cloud.", "launchers.kubernetes", "launchers.ray"),
-    "launchers.lsf",
+    *("launchers.lsf", "jax.lame_workers"),
 )
 MISSING, NEXT_TIME = wanted.SCHEDULER
 EXPLAINS = (
@@ -65,6 +66,7 @@ SPREADS = True
 
 SUBMITIT = "slurm.submitit.preempted"
 SHUTDOWN = "launchers.kubernetes.node_shutdown"
+LAME = "jax.lame_workers"  # what a coordinator says of other machines
 LINES = (
     "slurm.cancelled",
     "slurm.state",
@@ -78,9 +80,10 @@ LINES = (
     "cloud.spot.google",
     "cloud.spot.azure",
     *("cloud.skypilot.preempted", "launchers.lsf.preempted", SHUTDOWN),
+    LAME,
 )
 # who shut the machine down, or who sent the signal, is not said
-UNSURE = (SUBMITIT, SHUTDOWN)
+UNSURE = (SUBMITIT, SHUTDOWN, LAME)
 REMEDY = (
     Action("sbatch --requeue …   # from the last checkpoint", only="slurm"),
     Action("#SBATCH --signal=B:USR1@120   # trap it, and save", only="slurm"),
@@ -129,9 +132,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     nodes = lines["node"] if "node" in lines.columns else lines["host"].clear()
     listed = lines["nodes"].explode() if "nodes" in lines.columns else nodes
     # Slurm takes back all nodes of a job; only one of them prints the line
-    hosts = (
-        common.strings(nodes) or common.strings(listed) or common.hosts(lines["host"])
-    )
+    own = lines.filter(pl.col("message") != LAME)["host"]
+    hosts = common.strings(nodes) or common.strings(listed) or common.hosts(own)
     pods = common.pods(lines)
     for named in ("disrupted", "evicted"):
         pods += common.strings(lines[named]) if named in lines.columns else ()

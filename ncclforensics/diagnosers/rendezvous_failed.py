@@ -140,7 +140,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     told = pl.concat([lines, jax, agents], how="diagonal_relaxed")
     if told.is_empty():
         if (missing := absent_launcher.lines(frames, told)).height:
-            yield absent_launcher.finding(missing)
+            yield absent_launcher.finding(frames, missing)
             return
         yield from _some_came(frames)
         yield from _unresolved(frames)

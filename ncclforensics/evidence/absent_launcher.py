@@ -94,9 +94,17 @@ def words(found: pl.DataFrame) -> str:
     return f"{who} did not find {found['command'][0]}"
 
 
-def finding(found: pl.DataFrame) -> Finding:
-    """Return the finding for a job of which nothing else is said."""
+def finding(frames: Frames, found: pl.DataFrame) -> Finding:
+    """Return the finding for a job of which nothing else is said.
+
+    A host is named if others are known: where it is the only one, the job's script or
+    environment is at fault, on whichever host it runs.
+    """
     command = str(found["command"][0])
+    hosts = common.hosts(found["host"])
+    tasks = (exit_records.of_slurm(frames), exit_records.torn_down(frames))
+    seen = common.hosts(pl.concat(f["host"] for f in (frames["events"], *tasks)))
+    alone = not {*seen} - {*hosts}
     return Finding(
         slug="rendezvous-failed",
         confidence="likely",
@@ -107,6 +115,6 @@ def finding(found: pl.DataFrame) -> Finding:
         remedy=(
             f"command -v {quote(command)}; echo $PATH   # there, in the job's script",
         ),
-        hosts=common.hosts(found["host"]),
+        hosts=() if alone else hosts,
         first_seen=common.first_seen(found),
     )

@@ -1,8 +1,9 @@
-"""Suspects where only counts are known: ranks that made fewer calls than their peers.
+"""Suspects where only counts or places are known: who is behind, or is waited for.
 
 Watchdog lines and what people keep of them tell how many calls a rank enqueued, without
 who waits for whom. Peers that came further may have gone on for a while: nobody is
-accused by it.
+accused by it. Nor is the first rank of a group for which others waited, as long as it
+is not known which group that is: in that of all ranks it is rank 0.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.waits import monitored_barriers, nccl_ids
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import MOST_SUSPECTS, Cite, Suspect
 from ncclforensics.model.folding import count
@@ -21,6 +23,15 @@ if TYPE_CHECKING:
 
 GROUP = ["pg", "pg_id", "pg_desc"]
 TWO = "condensed.numbers"  # two ranks and their counts, in one line
+FOR_FIRST = (nccl_ids.MISSING, monitored_barriers.REACHED)
+PLACE = {"group_rank": pl.Int64(), "error": pl.String()}
+OF_ANOTHER = r"/default_pg/[1-9]"  # a key of a group that is not of all ranks
+WHY = {
+    nccl_ids.MISSING: "{} of its group waited for the NCCL id that the first one "
+    "publishes; that is rank 0 if it is the group of all ranks",
+    monitored_barriers.REACHED: "{} waited for its word in a monitored barrier; its "
+    "own output names the ranks that did not come",
+}
 PAIR = {"other": pl.Int64(), "last_enqueued": pl.Int64(), "other_enqueued": pl.Int64()}
 
 
@@ -29,8 +40,12 @@ def suspects(frames: Frames) -> tuple[Suspect, ...]:
 
     Nobody where these are most of the group: then the others may be those that strayed.
     Each has an equal share of blame, and the cause that is not in this evidence has one
-    too.
+    too. If no rank is behind, the first rank of a group that others waited for.
     """
+    return _behind(frames) or _first_of_group(frames)
+
+
+def _behind(frames: Frames) -> tuple[Suspect, ...]:
     made = pl.col("made")
     found = (
         _made(frames)
@@ -56,6 +71,25 @@ def suspects(frames: Frames) -> tuple[Suspect, ...]:
         )
         for row in found.head(MOST_SUSPECTS).to_dicts()
     )
+
+
+def _first_of_group(frames: Frames) -> tuple[Suspect, ...]:
+    """Return rank 0 if others waited for the first rank of what may be all ranks."""
+    lines = with_nulls(frames.message(*FOR_FIRST), PLACE)
+    mine = pl.coalesce("rank", "group_rank")
+    elsewhere = pl.col("error").str.contains(OF_ANOTHER).fill_null(value=False)
+    lost = ~nccl_ids.waits(lines)
+    waits = lines.filter((pl.col("group_rank") > 0) & ~elsewhere & ~lost)
+    if waits.is_empty() or waits.select((mine != pl.col("group_rank")).any()).item():
+        return ()
+    if frames.tells([monitored_barriers.FAILED]) or 0 in lines["group_rank"]:
+        return ()
+    first = waits.row(0, named=True)
+    why = WHY[first["message"]].format(
+        common.ranks(common.numbers(waits["group_rank"]))
+    )
+    cite = Cite(first["source"], first["line"], first["text"] or "")
+    return (Suspect(0, common.host_of(frames, 0), 0.5, why, (cite,)),)
 
 
 def _made(frames: Frames) -> pl.DataFrame:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 UNKNOWN = "a code that is cut off"
+LISTED = "launchers.paddle.aborted"  # ranks that failed, without their codes
+UNTOLD = "a code that is not told"
 
 
 def suspects(frames: Frames) -> tuple[Suspect, ...]:
@@ -28,7 +30,7 @@ def suspects(frames: Frames) -> tuple[Suspect, ...]:
     blame, and the cause that is not in this evidence has one too.
     """
     failed = exit_records.by_themselves(frames).drop_nulls("rank")
-    failed = pl.concat([_cut(frames), failed], how="diagonal_relaxed")
+    failed = pl.concat([_cut(frames), _listed(frames), failed], how="diagonal_relaxed")
     timed = failed.drop_nulls("t")
     if timed["rank"].n_unique() == failed["rank"].n_unique():
         failed = timed.filter(pl.col("t") == pl.col("t").min())
@@ -38,7 +40,9 @@ def suspects(frames: Frames) -> tuple[Suspect, ...]:
     )
     heard = exit_records.ranks_of(frames["events"].filter(pl.col("role") != "agent"))
     others = len(exit_records.ranks_of(exit_records.ended(frames)) - {*first["rank"]})
-    said = pl.coalesce(common.exit_words(pl.col("code")), pl.lit(UNKNOWN))
+    unknown = pl.when(pl.col("reported_by") == LISTED).then(pl.lit(UNTOLD))
+    said = common.exit_words(pl.col("code"))
+    said = pl.coalesce(said, unknown, pl.lit(UNKNOWN))
     words = first.select(said.alias("words"))["words"]
     return tuple(
         Suspect(
@@ -63,3 +67,14 @@ def _cut(frames: Frames) -> pl.DataFrame:
     return cut.drop_nulls("rank").select(
         c for c in exit_records.SCHEMA if c in cut.columns
     )
+
+
+def _listed(frames: Frames) -> pl.DataFrame:
+    """Return the ranks that a launcher lists as failed before it ended the others."""
+    lines = frames.message(LISTED)
+    if "ended" not in lines.columns:
+        return pl.DataFrame(schema=exit_records.SCHEMA)
+    ranks = pl.col("ended").str.extract_all(r"\d+")
+    each = lines.with_columns(ranks.alias("rank"), reported_by=pl.lit(LISTED))
+    each = each.explode("rank").with_columns(pl.col("rank").cast(pl.Int64))
+    return each.select(c for c in exit_records.SCHEMA if c in each.columns)

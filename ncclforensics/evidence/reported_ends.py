@@ -104,7 +104,7 @@ def _of_mpi(frames: Frames) -> pl.DataFrame:
 
 
 def _of_services(frames: Frames) -> pl.DataFrame:
-    """Return the ranks that MPI or JAX's coordination service say are gone, in SCHEMA.
+    """Return what MPI, HCCL or JAX's coordination service say is gone, in SCHEMA.
 
     MPI's internal error is of the rank itself. A heartbeat that is missing tells that
     a process is gone, and not why.
@@ -123,6 +123,17 @@ def _of_services(frames: Frames) -> pl.DataFrame:
         told = named.drop_nulls("rank").unique("rank", maintain_order=True)
         why = "its heartbeats stopped, and nothing tells why"
         parts.append(_as_exits(told, why).with_columns(by=pl.lit("heartbeat")))
+    lost = frames.message("hccl.heartbeat")
+    if "gone" in lost.columns:
+        lost = lost.filter(pl.col("what") == "Heartbeat Lost")
+        lost = lost.unique(["gone", "on_device"], keep="first", maintain_order=True)
+        device = pl.format("the heartbeats of device {} there stopped", "on_device")
+        found = lost.with_columns(host=pl.col("gone"), rank=pl.lit(None, pl.Int64))
+        ends = _as_exits(found, "").with_columns(by=pl.lit("heartbeat"))
+        whys = lost.select(device.alias("why"))["why"]
+        # of several, some are echoes: it is told of all that others give up
+        if ends.height == 1:
+            parts.append(ends.with_columns(whys))
     return pl.concat(parts)
 
 

@@ -39,6 +39,8 @@ ADDRESS = r"^/default_pg/\d+//cpu//\d+/(\d+)$"
 # the barrier in which JAX's processes meet at their start; `rendezvous_failed` reads it
 JAX_START = r"^PjRT_Client_Connect|\[Init\]Wait_for_all_tasks_to_register"
 
+# of a call, and of a connection in front of the first one
+OF_HCCL = ("hccl.notify_timeout", "hccl.link_timeout")
 REMEDY = (OWN_LOG, STACK, DUMPS)
 
 
@@ -199,13 +201,15 @@ def _notified(frames: Frames) -> Finding | None:
     It names the next rank in the ring or tree, which may wait as well: where nothing of
     it is here, it is only possible that it does not.
     """
-    lines = frames.message("hccl.notify_timeout")
+    lines = frames.message(*OF_HCCL)
     if "missing" not in lines.columns:
         return None
     waiting = frames["events"].filter(pl.col("role") == "victim")["rank"]
-    named = lines.filter(~pl.col("missing").is_in(waiting.implode()))
+    if "waiter" in lines.columns:  # who prints a table says its own rank there
+        waiting = pl.concat([waiting, lines["waiter"].cast(waiting.dtype)])
+    named = lines.filter(~pl.col("missing").is_in(waiting.drop_nulls().implode()))
     ranks = common.numbers(named["missing"])
-    why = "others waited for it in a collective of HCCL until their timeout"
+    why = "others waited for it in HCCL until their timeout"
     seen = {*ranks} <= {*frames.writers()["rank"]}
     sure: Confidence = "likely" if seen else "possible"
     return _finding(frames, named, ranks, Collective(), why, sure)

@@ -109,3 +109,38 @@ def test_an_exception_under_the_frames_of_a_collective_accuses_nobody(analyzed):
 def test_the_barrier_of_the_start_is_a_rendezvous(analyzed, barrier, slug):
     text = BARRIER.replace("save_4", barrier) + TASK.format(1) + TASK.format(2)
     assert verdict(analyzed({"job.log": text}))[:2] == (slug, (1, 2))
+
+
+LINK = (
+    "[ERROR] HCCL(7301,python3):2026-11-20-12:00:00.123.706 [hccl_socket_manager.cc:599] "
+    "[7344] |   192.0.2.17({})   |   16666  |   192.0.2.12({})   |   0   |   server   |  "
+    " time out   |  DISABLE  |\n"
+)
+HEARTBEAT = (
+    "[ERROR]HCCL(7301,python3):2026-11-20-12:00:00.049.385[task_exception_handler.cc:610]"
+    "[7344][TaskExecStage][HeartbeatAbnormal]Cluster Exception Location[IP/ID]:[192.0.2."
+    "{}/5], Arrival Time:[Fri Nov 20 11:57:58 2026], Discoverer:[192.0.2.12/0], "
+    "ExceptionType:[{} Occurred], Possible Reason:1. Process has exited\n"
+)
+
+
+def test_a_link_of_hccl_is_waited_for_as_a_call_is(analyzed):
+    found = analyzed({"job.log": LINK.format(5, 0) + LINK.format(0, 2)})
+    assert verdict(found)[:2] == ("missing-rank", (5,))
+    assert found.ranked.verdict.confidence == "possible"
+    both = LINK.format(5, 0) + LINK.format(0, 5)
+    assert analyzed({"job.log": both}).ranked.outcome == "inconclusive"
+
+
+def test_a_device_whose_heartbeats_hccl_lost_is_possibly_gone(analyzed):
+    told = analyzed({"plog.log": HEARTBEAT.format(17, "Heartbeat Lost")}).ranked.verdict
+    assert (told.slug, told.confidence) == ("crashed-rank", "possible")
+    assert (told.ranks, told.hosts) == ((), ("192.0.2.17",))
+    assert "device 5" in told.headline
+
+
+def test_one_that_is_stuck_or_of_several_is_not(analyzed):
+    stuck = HEARTBEAT.format(17, "Stuck")
+    several = "".join(HEARTBEAT.format(n, "Heartbeat Lost") for n in (17, 18))
+    for log in (stuck, several):
+        assert analyzed({"plog.log": log}).ranked.outcome == "inconclusive"

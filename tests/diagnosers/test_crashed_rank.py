@@ -795,3 +795,38 @@ def test_a_worker_that_ray_lost_is_not_one_that_its_watchdog_ended(
     )
     told = verdict(analyzed({"driver.log": log + DIED + said}))
     assert (told == ("crashed-rank", (1,))) == named
+
+
+KILLED = (
+    "[2026-11-20 12:00:00,123] [ERROR] [launch.py:325:sigkill_handler] "
+    "['/opt/venv/bin/python', '-u', 'train.py', '--local_rank=3'] exits with return "
+    "code = -9\n"
+)
+NOTICED = (
+    "mpirun.real noticed that process rank 3 with PID 41011 on node gpu0001 exited on "
+    "signal 9 (Killed).\n"
+)
+
+
+@pytest.mark.parametrize(("log", "ranks"), [(KILLED, ()), (NOTICED, (3,))])
+def test_a_launcher_that_outlives_the_kill_saw_no_teardown(analyzed, log, ranks):
+    analysis = analyzed({"job.log": log})
+    assert verdict(analysis) == ("crashed-rank", ranks)
+    assert analysis.ranked.verdict.confidence == "likely"
+
+
+@pytest.mark.parametrize(
+    ("last", "ranks"),
+    [
+        ("RuntimeError: Distributed package doesn't have NCCL built in", ()),
+        ("AssertionError: Torch not compiled with CUDA enabled", ()),
+        ("RuntimeError: the package of this batch is empty", (2,)),
+    ],
+)
+def test_what_torch_was_built_without_is_no_ranks_fault(analyzed, last, ranks):
+    assert verdict(analyzed({"job.log": traceback(2, last)})) == ("crashed-rank", ranks)
+
+
+def test_spawns_words_count_with_a_capital_as_well(analyzed):
+    log = "Process 2 terminated with exit code 9\n"
+    assert verdict(analyzed({"job.log": log})) == ("crashed-rank", (2,))

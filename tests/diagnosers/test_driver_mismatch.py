@@ -73,3 +73,23 @@ def test_nccl_that_cannot_use_nvml_names_the_host_for_this_reason_only(analyzed)
     top = analyzed({"job.log": log}).ranked.verdict
     assert (top.slug, top.hosts) == ("driver-mismatch", ("gpu0002",))
     assert analyzed({"job.log": line.format("Not Found")}).ranked.verdict is None
+
+
+SMI = (
+    "root@gpu0003:/workspace# nvidia-smi\n"
+    "|   0  NVIDIA H100 80GB HBM3          On |   00000000:13:00.0 Off |         Off |\n"
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Did you run some cuda functions? Error 803: system has unsupported\n",
+        "Error: CUDA error 803: system has unsupported display driver/cuda driver "
+        "combination.\n",
+        "cuInit err: 803\n",
+    ],
+)
+def test_error_803_counts_by_its_number_on_the_host_of_its_file(analyzed, line):
+    finding = analyzed({"post.md": line + SMI}).ranked.verdict
+    assert (finding.slug, finding.hosts) == (SLUG, ("gpu0003",))

@@ -204,3 +204,9 @@ def test_multicast_that_is_refused_to_nvshmem_is_of_the_fabric(analyzed):
     )
     assert found(analyzed({"job.log": line.format(401)}))
     assert not found(analyzed({"job.log": line.format(2)}))
+
+
+def test_the_number_counts_however_error_is_spelled(analyzed):
+    (finding,) = found(analyzed({"post.md": "# CUDA Error 802 on all jobs\n"}))
+    assert finding.hosts == ()
+    assert not found(analyzed({"post.md": "# CUDA Error 8021 on all jobs\n"}))

@@ -348,3 +348,39 @@ def test_a_container_that_gets_no_gpu_is_not_well(analyzed):
     assert analyzed({"docker.log": line}).ranked.outcome == "inconclusive"
     line = "Failed to initialize NVML: Unknown Error\n"
     assert analyzed({"smi.log": line}).ranked.outcome == "inconclusive"
+
+
+LINK_ERROR = "CUDA error: uncorrectable NVLink error detected during the execution"
+
+
+def test_an_error_of_a_link_is_of_the_one_rank_that_met_it_or_of_nobody(analyzed):
+    one = analyzed({"job.log": JOB + traceback(1, f"RuntimeError: {LINK_ERROR}")})
+    assert verdict(one) == ("gpu-fault", (1,), ("gpu0001",))
+    assert one.ranked.verdict.confidence == "likely"
+    both = "".join(traceback(r, f"RuntimeError: {LINK_ERROR}") for r in (0, 1))
+    assert verdict(analyzed({"job.log": JOB + both}))[:2] == ("gpu-fault", ())
+
+
+def test_what_a_gpu_contained_may_be_of_a_peer(analyzed):
+    line = (
+        "E1120 10:00:00.511000 7301 cuda_event.cc:29] failed to query event: "
+        "CUDA_ERROR_CONTAINED: Invalid access of peer GPU memory over nvlink or a "
+        "hardware error\n"
+    )
+    found_ = analyzed({"job.log": line}).ranked.verdict
+    assert (found_.slug, found_.confidence, found_.ranks) == (
+        "gpu-fault",
+        "possible",
+        (),
+    )
+
+
+WATCHED = '"isFatal":true,"message":"{}","recommendedAction":15,"nodeName":"gpu0001"\n'
+
+
+def test_an_xid_of_dcgms_health_watch_counts_as_the_kernels(analyzed):
+    for said in ("GPU had an uncontained error (XID 95)", "Detected XID 79 for GPU 3"):
+        told = analyzed({"health.log": WATCHED.format(said)})
+        assert verdict(told) == ("gpu-fault", (), ("gpu0001",))
+    soft = analyzed({"health.log": WATCHED.format("Detected XID 13 for GPU 3")})
+    assert not found(soft, "gpu-fault")

@@ -147,3 +147,9 @@ def test_the_number_of_a_gpu_of_a_host_tells_the_rank_unless_it_is_the_first(
     logs["gpu0002.log"] = CAUGHT.format(gpu) + logs["gpu0002.log"]
     ((_, finding),) = found(analyzed(logs))
     assert (finding.ranks, finding.hosts) == (ranks, ("gpu0002",))
+
+
+def test_a_title_with_nothing_but_the_words_makes_it_possible(analyzed):
+    told = analyzed({"post.md": "# CUDA out of memory\nI followed the guide.\n"})
+    assert told.ranked.verdict.slug == "gpu-oom"
+    assert told.ranked.verdict.confidence == "possible"

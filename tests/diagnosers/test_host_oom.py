@@ -141,3 +141,18 @@ def test_a_pod_is_the_host_of_its_ranks_and_ran_on_a_node(analyzed, node, ranks)
         f"dmesg-{node}.log": log,
     }
     assert verdict(analyzed(files)) == ("host-oom", ranks, (node,))
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        ", ID: e5d953) where the task (task ID: 43534ce9, name=tra",
+        ", ID: e5d953) where the lease (lease ID: 43534ce9, name=train, pid=41011, memory "
+        "used=50.10GB) was running was 60.24GB / 62.00GB (0.97)",
+        ") was 60.24GB / 62.00GB (0.97)",
+    ],
+)
+def test_rays_monitor_names_the_node_in_all_its_words(analyzed, behind):
+    log = f"Memory on the node (IP: 10.20.0.12{behind}\n"
+    told = analyzed({"ray.log": log}).ranked.verdict
+    assert (told.slug, told.hosts) == ("host-oom", ("10.20.0.12",))

@@ -662,3 +662,15 @@ def test_an_error_of_another_program_is_no_store_that_was_not_reached(analyzed):
     for line in ("curl: No route to host\n", "RuntimeError: Timed out\n"):
         found = analyzed({"job.log": line}).ranked.verdict
         assert found is None or found.slug != "rendezvous-failed"
+
+
+GRPC = "E1120 10:12:31.123450       1 add_port.cc:83] Failed to add port to server:{}\n"
+UNBOUND = " No address added out of total 1 resolved for '[::]:8476'"
+
+
+def test_a_server_of_grpc_that_got_no_address_found_its_port_taken(analyzed):
+    told = analyzed({"task0.log": GRPC.format(UNBOUND)}).ranked.verdict
+    assert (told.slug, told.confidence) == ("port-in-use", "likely")
+    assert "8476" in told.headline
+    other = GRPC.format(UNBOUND + " errors: [listen EPERM: not permitted]")
+    assert not found(analyzed({"task0.log": other}), "port-in-use")

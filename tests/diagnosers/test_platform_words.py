@@ -256,3 +256,24 @@ def test_what_a_platform_does_on_ordinary_days_is_no_reason(analyzed, text):
 def test_a_platform_names_the_node(analyzed, text, told):
     slug, host = told
     assert verdict(analyzed({"job.log": text})) == (slug, (), (host,))
+
+
+def test_a_program_that_the_only_node_does_not_find_is_no_nodes_fault(analyzed):
+    told = analyzed({"slurm-7.out": ABSENT + SRUN.format(2)})
+    assert verdict(told) == ("rendezvous-failed", (), ())
+    assert "gpu0003 did not find torchrun" in told.ranked.verdict.headline
+    other = "srun: error: gpu0001: task 0: Terminated\n"
+    told = analyzed({"slurm-7.out": ABSENT + SRUN.format(2) + other})
+    assert told.ranked.verdict.hosts == ("gpu0003",)
+
+
+LAME = (
+    "I1120 12:00:00.690864 139871522604864 session_support.py:391] ShutdownHook: lame "
+    "workers found: HeartbeatManager(/job:worker/replica:0/task:3/device:CPU:0)\n"
+)
+
+
+def test_a_tpu_worker_that_is_to_shut_down_was_preempted_most_likely(analyzed):
+    told = analyzed({"tpu.log": "root@coordinator1:~# python train.py\n" + LAME})
+    assert verdict(told) == ("preempted", (), ())  # the coordinator is not the one
+    assert told.ranked.verdict.confidence == "likely"

@@ -59,3 +59,26 @@ def test_the_first_failure_of_a_cut_table_is_the_first_suspect(analyzed):
     suspects = told(analyzed({"torchrun.log": cut}))
     assert list(suspects) == [0, 3]
     assert "a code that is cut off, 2 ranks after it" in suspects[0].why
+
+
+PADDLE = (
+    "ERROR 2026-11-20 12:00:00,123 launch_utils.py:584] ABORT!!! Out of all 8 trainers, "
+    "the trainer process with rank=[{}] was aborted. Please check its log.\n"
+)
+
+
+def test_the_ranks_that_paddle_found_dead_are_suspected(analyzed):
+    suspects = told(analyzed({"launch.log": PADDLE.format("2, 5")}))
+    assert {rank: s.weight for rank, s in suspects.items()} == {2: 0.333, 5: 0.333}
+    assert suspects[2].why.startswith("ended first with a code that is not told")
+    assert not analyzed({"launch.log": PADDLE.format("")}).ranked.suspects
+
+
+def test_what_paddles_launcher_raises_is_no_crash_of_a_rank(analyzed):
+    raised = (
+        "Traceback (most recent call last):\n"
+        '  File "/opt/lib/python3.7/site-packages/paddle/distributed/utils.py", line 25, '
+        "in terminate_local_procs\n    p.proc.join(timeout=1)\n"
+        "AttributeError: 'Popen' object has no attribute 'join'\n"
+    )
+    assert list(told(analyzed({"launch.log": raised + PADDLE.format("3")}))) == [3]

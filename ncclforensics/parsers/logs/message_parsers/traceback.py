@@ -56,6 +56,7 @@ _ERROR = re.compile(
 _LAUNCHER = re.compile(
     r"/torch/distributed/(?:run\.py|launch\.py|launcher/|elastic/)"
     r"|/torch/multiprocessing/spawn\.py|/accelerate/commands/|/deepspeed/launcher/"
+    r"|/paddle/distributed/(?:launch(?:\.py|/)|utils\.py$|fleet/launch)"
     r"|/horovod/runner/|/bin/(?:torchrun|accelerate|deepspeed|horovodrun)$"
 )
 # how a handler of signals is called, whatever its name: Python passes it these two
