@@ -69,6 +69,8 @@ def _known(frames: Frames, ranks: tuple[int, ...], noticed: int | None) -> Cite 
     said = theirs.filter(
         (pl.col("role") == "neutral") & ~pl.col("message").str.contains(IDLE)
     )
+    if said.is_empty():
+        return None
     if noticed is not None:
         said = said.filter(pl.col("t").dt.epoch("ns") <= noticed)
     else:

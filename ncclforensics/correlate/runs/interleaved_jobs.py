@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 PROCESS = ["host", "pid"]
+FEWEST = 3  # times of a clock that can go back twice
 APART = pl.duration(minutes=10)  # longer than lines stay in any buffer
 
 
@@ -148,13 +149,14 @@ def _to_and_fro(frames: Frames) -> str:
     separately: torch's and NCCL's belong to their process; a launcher's may be in
     another time zone.
     """
-    events = frames["events"].drop_nulls(["source", "rank"]).sort("line")
-    if events.is_empty():
+    events = frames["events"]
+    if max(events[clock].count() for clock in ("yearless", "t")) < FEWEST:
         return ""
+    events = events.drop_nulls(["source", "rank"]).sort("line")
     key = ["source", "rank"]
     of_nccl = events.filter(pl.col("message").str.starts_with("nccl."))
     for lines, clock in ((events, "yearless"), (of_nccl, "t")):
-        if lines.height - lines[clock].null_count() < 3:  # too few to go back twice
+        if lines[clock].count() < FEWEST:
             continue
         back = pl.col(clock).diff().over(key) < -APART
         often = lines.drop_nulls(clock).filter(back).group_by(key).len()

@@ -209,7 +209,10 @@ def _routine(hits: pl.DataFrame) -> pl.DataFrame:
     As in `scan`: those in the first lines of a log, the last one if it is near its end,
     and the ones next to each loud line.
     """
-    all_ = hits.filter("routine").unique("row", keep="first").sort("row")
+    all_ = hits.filter("routine")
+    if all_.is_empty():
+        return all_
+    all_ = all_.unique("row", keep="first").sort("row")
     row, far = pl.col("row"), scan.NEAR_LINES
     first = row - pl.col("begin") < scan.FIRST_LINES
     if all_.select(first.all()).item():
