@@ -47,8 +47,9 @@ def _on_two_hosts(frames: Frames) -> str:
     events = frames["events"]
     exits = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
     nccl = events.filter(pl.col("message").str.starts_with("nccl."))
-    told = (nccl.drop_nulls(PROCESS)["host"], exits["host"].drop_nulls())
-    if not any(map(len, told)):
+    printed = (nccl.drop_nulls(PROCESS)["host"], exits["host"].drop_nulls())
+    told = [names.unique() for names in printed if names.n_unique() > 1]
+    if not told:
         return ""
     parts = [
         part.select("rank", "host", "attempt")
@@ -60,9 +61,7 @@ def _on_two_hosts(frames: Frames) -> str:
     attempt = pl.col("attempt")
     current = attempt.is_null() | (attempt == attempt.max().over("rank"))
     for names in told:
-        if names.is_empty():
-            continue
-        known = claims.filter(current & pl.col("host").is_in(names.unique().implode()))
+        known = claims.filter(current & pl.col("host").is_in(names.implode()))
         of = known.group_by("rank").agg(pl.col("host").unique().sort())
         twice = of.filter(pl.col("host").list.len() > 1).sort("rank")
         for rank, hosts in twice.head(1).iter_rows():
