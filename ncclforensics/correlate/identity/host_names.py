@@ -48,7 +48,10 @@ def same(frames: Frames) -> Frames:
 def _written_over(frames: Frames) -> Frames:
     """Remove what people write over host names: it names none, and not always one."""
     told = [frames[name]["host"] for name in ("events", "exits")]
-    hosts = pl.concat(told).drop_nulls().unique()
+    hosts = pl.concat(told).drop_nulls()
+    if hosts.is_empty():
+        return frames
+    hosts = hosts.unique()
     over = hosts.filter(hosts.str.contains(rf"(?i)^(?:{_OVER})"))
     if over.is_empty():
         return frames
