@@ -79,10 +79,11 @@ REMEDY = (
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the hosts whose fabric is not up."""
     not_ready = frames.message(*NOT_READY)
+    if not_ready.height:
+        says_so = pl.col("text").str.contains(SAYS_802)
+        not_ready = not_ready.filter(says_so & pl.col("level").ne_missing("INFO"))
     certain = [
-        not_ready.filter(
-            pl.col("text").str.contains(SAYS_802) & pl.col("level").ne_missing("INFO")
-        ),
+        not_ready,
         frames.message(*SERVICE),
         _unlike(frames, STATUS, "active", r"^active"),
         *(

@@ -164,6 +164,8 @@ def _undelivered(frames: Frames) -> Iterator[Finding]:
 
 def _without_answer(lines: pl.DataFrame) -> pl.DataFrame:
     """Add `reason`, and keep the lines whose reason is that nobody answered."""
+    if lines.is_empty():
+        return lines.with_columns(pl.lit(None, pl.String).alias("reason"))
     told = [pl.col(c) for c in REASONS if c in lines.columns]
     # the first column with a value wins: a poll error outranks the errno beside it
     reason = pl.coalesce(*told, pl.lit(None, pl.String))

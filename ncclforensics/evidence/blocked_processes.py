@@ -36,7 +36,7 @@ def hung(frames: Frames) -> pl.DataFrame:
     the name of the node, a pid that is of one rank only tells which it is.
     """
     lines = frames.message(HUNG)
-    if "pid" not in lines.columns:
+    if lines.is_empty() or "pid" not in lines.columns:
         return lines
     homes = frames["ranks"].drop_nulls("rank")["host"].drop_nulls()
     of_node = ~pl.col("host").is_in(homes.implode())
@@ -84,6 +84,8 @@ def in_kernel(frames: Frames) -> pl.DataFrame:
 
 
 def _with_ranks(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:
+    if lines.is_empty():
+        return lines
     owners = frames.processes().select("pid", pl.col("rank").alias("_rank"))
     told = lines.join(owners, on="pid", how="left", maintain_order="left")
     rank = pl.coalesce("rank", "_rank").alias("rank")

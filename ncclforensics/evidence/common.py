@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -12,6 +12,7 @@ from ncclforensics.correlate.identity import host_blocks, placements
 from ncclforensics.correlate.identity.host_names import NOWHERE
 from ncclforensics.correlate.traces import code_places
 from ncclforensics.model import folding
+from ncclforensics.model.columns import distinct
 from ncclforensics.model.findings import Cite, Collective
 from ncclforensics.model.frames import needing
 from ncclforensics.model.plans import collected
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 NOBODY = "a process"  # of which neither rank nor group is known
 MAX_CITES = 6  # per claim; the rest is counted in its explanation
 TRACEBACK = "python.traceback"
-FEW = 256  # values that are told apart here faster than by polars
 
 
 def sentence(*parts: str | pl.Expr) -> pl.Expr:
@@ -60,17 +60,12 @@ def cites(frame: pl.DataFrame, limit: int = MAX_CITES) -> tuple[Cite, ...]:
 
 def numbers(column: pl.Series) -> tuple[int, ...]:
     """Return the distinct integers of a column, sorted, without nulls."""
-    return tuple(sorted(int(v) for v in _distinct(column)))
+    return tuple(sorted(int(v) for v in distinct(column)))
 
 
 def strings(column: pl.Series) -> tuple[str, ...]:
     """Return the distinct strings of a column, sorted, without nulls."""
-    return tuple(sorted(str(v) for v in _distinct(column)))
-
-
-def _distinct(column: pl.Series) -> set[Any]:
-    """Return the distinct values of a column, without null."""
-    return {*(column if column.len() < FEW else column.unique())} - {None}
+    return tuple(sorted(str(v) for v in distinct(column)))
 
 
 def hosts(column: pl.Series) -> tuple[str, ...]:

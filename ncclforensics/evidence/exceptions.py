@@ -78,6 +78,7 @@ PLACED = {
     "op": pl.String(),
     "raised_in": pl.String(),
 }
+VICTIMS = {c: SCHEMA[c] for c in ("source", "line")} | {"victim": pl.Boolean()}
 RAISED = {
     **SCHEMA,
     "echo": pl.Boolean(),
@@ -158,6 +159,8 @@ def _of_victims(frames: Frames) -> pl.DataFrame:
         return pl.col(text).str.strip_chars().str.head(PIECE).alias("words")
 
     told = frames["events"].filter(pl.col("role") == "victim")
+    if told.is_empty():
+        return without_rows(VICTIMS)
     is_code = pl.col("text").str.contains(CODE).alias("is_code")
     told = told.select("source", words("text"), is_code, at="line")
     ends = frames.quoted(TRACEBACKS[0])
@@ -264,11 +267,13 @@ def _of_others(frames: Frames, raised: pl.DataFrame) -> pl.Series:
 
     If a terminal wrapped a traceback, `said` is the first piece of that line.
     """
-    head = pl.col("said").str.head(PIECE).alias("head")
     told = frames["events"].filter(
         pl.col("role").is_in(ABOUT_OTHERS) & (pl.col("message") != TRACEBACKS[0])
     )
+    if told.is_empty():
+        return pl.Series("row", [], pl.get_index_type())
     lines = told.select("source", "text", pl.col("text").str.head(PIECE).alias("head"))
+    head = pl.col("said").str.head(PIECE).alias("head")
     begun = pl.col("text").str.starts_with(pl.col("said"))
     words = raised.select("source", "said", head).with_row_index("row")
     return words.join(lines.unique(), on=["source", "head"]).filter(begun)["row"]

@@ -77,7 +77,7 @@ def of_own(frames: Frames) -> pl.DataFrame:
     # victim whose text is lost exits with 1, or with its watchdog's SIGABRT
     if exit_records.are_of_one_host(frames, silent):
         return silent
-    if (undumped := _undumped(frames, silent)).height:
+    if silent.height and (undumped := _undumped(frames, silent)).height:
         return undumped
     if silent.is_empty() and not frames["exits"].height:
         return quiet_leavers.words(frames)

@@ -131,6 +131,8 @@ def _waits_in(waits: pl.DataFrame) -> str:
 def _nameless(frames: Frames) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the last looks at processes of unknown rank: those that wait, the rest."""
     looks = call_sites.looked(frames).filter(pl.col("rank").is_null())
+    if looks.is_empty():
+        return looks, looks
     process = ["source", "host", "pid"]
     known = pl.col("host").is_not_null() & pl.col("pid").is_not_null()
     last = pl.concat(

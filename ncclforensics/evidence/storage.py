@@ -14,6 +14,7 @@ import polars as pl
 from ncclforensics.correlate.exits import alive, exit_records
 from ncclforensics.correlate.timing.duplicate_files import LEAST_MS
 from ncclforensics.evidence import blocked_processes, exceptions, kernel_log
+from ncclforensics.model.frames import are_empty
 from ncclforensics.model.tables import CITE, SCHEMAS, without_rows
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ OS_ERROR = "python.os_error"
 LOADER_SAYS = r"DataLoader timed out after [\d.]+ seconds"
 LINES = ("text", "t", "yearless", "rank", "host", "source", "line", "server")
 BLOCKED = ("message", *LINES[:-1], "pid", "file_system")
+TYPES = SCHEMAS["events"] | {"file_system": pl.String(), "name": pl.String()}
 TOLD = {c: SCHEMAS["events"][c] for c in LINES[:-1]} | {"server": pl.String()}
 
 
@@ -95,6 +97,8 @@ def blocked(frames: Frames) -> pl.DataFrame:
         waited = pl.duration(seconds="seconds")
         began = hung.with_columns(pl.col("t") - waited).filter(~pl.col("is_far"))
         parts.append(_in_columns(began))
+    if are_empty(parts):
+        return without_rows({c: TYPES[c] for c in BLOCKED})
     lines = pl.concat(parts).drop_nulls("file_system")
     ours = pl.col("rank").is_not_null() | pl.col("name").str.contains(OURS)
     return lines.filter(ours.fill_null(False)).select(BLOCKED)
@@ -131,6 +135,8 @@ def gave_up(frames: Frames) -> pl.DataFrame:
         pasted = frames.message(LOADER, OS_ERROR)
         pasted = pasted.select("rank", "host", "t", "text", *CITE)
         raised = pl.concat([raised, pasted], how="diagonal_relaxed")
+    if raised.is_empty():
+        return raised.with_columns(pl.lit(None, pl.Boolean).alias("is_loader"))
     is_loader = pl.col("text").str.contains(LOADER_SAYS)
     return raised.with_columns(is_loader.alias("is_loader")).filter(
         pl.col("is_loader") | pl.col("text").str.contains(ANSWERLESS)
@@ -138,10 +144,9 @@ def gave_up(frames: Frames) -> pl.DataFrame:
 
 
 def _in_columns(lines: pl.DataFrame) -> pl.DataFrame:
-    types = SCHEMAS["events"] | {"file_system": pl.String(), "name": pl.String()}
     if lines.is_empty():
-        return without_rows({c: types[c] for c in (*BLOCKED, "name")})
+        return without_rows({c: TYPES[c] for c in (*BLOCKED, "name")})
     return lines.select(
-        (pl.col(c) if c in lines.columns else pl.lit(None)).cast(types[c]).alias(c)
+        (pl.col(c) if c in lines.columns else pl.lit(None)).cast(TYPES[c]).alias(c)
         for c in (*BLOCKED, "name")
     )

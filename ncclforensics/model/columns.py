@@ -1,12 +1,14 @@
-"""Columns of one value, which take longer to make as a literal of an expression."""
+"""Columns of one value, and the values of a column: what polars takes longer for."""
 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import polars as pl
 
 TEXT = pl.String()
+FEW = 256  # values that are told apart here faster than by polars
 
 
 def same(name: str, value: object, height: int, dtype: pl.DataType = TEXT) -> pl.Series:
@@ -17,3 +19,8 @@ def same(name: str, value: object, height: int, dtype: pl.DataType = TEXT) -> pl
 @cache
 def _one(name: str, value: object, dtype: pl.DataType) -> pl.Series:
     return pl.Series(name, [value], dtype=dtype)
+
+
+def distinct(column: pl.Series) -> set[Any]:
+    """Return the distinct values of a column, without null."""
+    return {*(column if column.len() < FEW else column.unique())} - {None}

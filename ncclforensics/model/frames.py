@@ -264,10 +264,12 @@ def once_if_empty(*, decided_by: int | None = None) -> Callable[[Question], Ques
         def answer(*given: Any, **more: Any) -> Any:
             if not are_empty(given[:decided_by]):
                 return ask(*given, **more)
+            # to hash and compare dtypes takes longest: the key is looked up once
             key = tuple(map(_shape, (*given, *more.values())))
-            if key not in known:
-                known[key] = ask(*given, **more)
-            return known[key]
+            told = known.get(key, known)
+            if told is known:
+                told = known[key] = ask(*given, **more)
+            return told
 
         return cast("Question", answer)
 

@@ -89,6 +89,8 @@ def _standing(frames: Frames) -> Iterator[Fact]:
         yield Fact("line", "yes", "a log line or an exit shows a failure")
         return
     calls = call_summary.outline(frames)
+    if calls.is_empty() and not any(map(frames.has, ("calls", "held", "looks"))):
+        return
     aborted = calls.filter(
         pl.col("retired").fill_null(False)
         & ~done()

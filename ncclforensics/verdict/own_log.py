@@ -57,6 +57,8 @@ def last_line(
 
 def _known(frames: Frames, ranks: tuple[int, ...], noticed: int | None) -> Cite | None:
     """Return the last line of `ranks` that was recognised and tells of no trouble."""
+    if frames["events"].is_empty():
+        return None
     logs = frames["sources"].filter(pl.col("kind") == "log")["source"]
     theirs = frames["events"].filter(
         pl.col("rank").is_in(ranks) & pl.col("source").is_in(logs.implode())
@@ -69,6 +71,8 @@ def _known(frames: Frames, ranks: tuple[int, ...], noticed: int | None) -> Cite 
     said = theirs.filter(
         (pl.col("role") == "neutral") & ~pl.col("message").str.contains(IDLE)
     )
+    if said.is_empty():
+        return None
     if noticed is not None:
         said = said.filter(pl.col("t").dt.epoch("ns") <= noticed)
     else:
@@ -91,15 +95,14 @@ def _own(frames: Frames, ranks: tuple[int, ...], known: Cite | None) -> str | No
 
     Of several, what a program says (stdout) comes before what its runtime says.
     """
+    logs = frames["sources"].filter((pl.col("kind") == "log") & (pl.col("bytes") > 0))
+    if logs.is_empty():
+        return None
     alone = frames.writers().unique("source", keep="none")
     looked = frames["events"].filter(pl.col("message").str.starts_with("stacks."))
     alone = alone.join(looked.select("source"), on="source", how="anti")
     theirs = alone.filter(pl.col("rank").is_in(ranks))
-    logs = frames["sources"].filter(
-        (pl.col("kind") == "log")
-        & (pl.col("bytes") > 0)
-        & pl.col("source").is_in(theirs["source"].implode())
-    )
+    logs = logs.filter(pl.col("source").is_in(theirs["source"].implode()))
     if known is not None:
         logs = logs.filter(pl.col("source") == known.source)
     is_other = (pl.col("stream") != "stdout").fill_null(True)

@@ -105,6 +105,8 @@ def _kernel_logs(frames: Frames) -> pl.DataFrame:
 def _begins_after(frames: Frames) -> pl.Series:
     """Return the sources of kernel logs that begin after the failure, with a boot."""
     boots = frames.message("kernel.boot")
+    if boots.is_empty():
+        return boots["source"]
     job = kernel_log.span(frames)
     if job is None or job.clock not in boots.columns:
         return boots["source"].clear()

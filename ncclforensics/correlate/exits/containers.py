@@ -14,7 +14,9 @@ def owners(exits: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
 
     `ranks` have the pods' names as `host`.
     """
-    alone = ranks.drop_nulls(["host", "rank"]).unique("host", keep="none")
     ends = exits.filter((pl.col("reported_by") == REPORTER) & pl.col("rank").is_null())
+    if ends.is_empty():
+        return ends.select(*CITE, "rank")
+    alone = ranks.drop_nulls(["host", "rank"]).unique("host", keep="none")
     told = ends.drop("rank").join(alone.select("host", "rank"), on="host")
     return told.select(*CITE, "rank")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.model import tables
+from ncclforensics.model.columns import distinct
 from ncclforensics.model.frames import needing, remembered
 from ncclforensics.model.tables import CITE, SCHEMAS, TIME, without_rows
 
@@ -81,8 +82,7 @@ ENDS = ("exits", "slurm.", "launchers.", "condensed.", *BY_NUMBER, *BY_NAME)
 
 def ranks_of(frame: pl.DataFrame) -> frozenset[int]:
     """Return the non-null ranks in `frame`."""
-    ranks = frame["rank"]
-    return frozenset(ranks.unique().to_list()) - {None} if ranks.len() else frozenset()
+    return frozenset(distinct(frame["rank"]))
 
 
 @remembered

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.model.frames import remembered
 from ncclforensics.model.tables import without_rows
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ def by_name(frames: Frames) -> Frames:
 def named(frames: Frames) -> pl.Series:
     """Return the names of hosts, and not their addresses, that serve a store."""
     told = _stores(frames)
+    if told.is_empty():
+        return told
     return told.filter(told.str.contains(r"^[A-Za-z][\w-]*[A-Za-z0-9]$"))
 
 
@@ -81,16 +84,22 @@ def served(frames: Frames) -> pl.Series:
 
     And of the hosts at which a store was asked for.
     """
-    asked = [frames.message(COMMAND)["text"].str.extract(ENDPOINT)]
+    commands = frames.message(COMMAND)["text"]
+    asked = [commands.str.extract(ENDPOINT)] if commands.len() else []
     if "rdzv_endpoint" in (config := frames.message(CONFIG)).columns:
         asked.append(config["rdzv_endpoint"].str.split(":").list.first())
     names = pl.concat([_stores(frames), *(names.alias("host") for names in asked)])
+    if names.is_empty():
+        return names
     told = names.drop_nulls().str.split(".").list.first()
     return told.filter(told.str.contains(r"^[A-Za-z][\w-]*\d$")).unique()
 
 
+@remembered
 def _stores(frames: Frames) -> pl.Series:
     found = [pl.Series("host", [], pl.String)]
     for lines in frames.messages.values():
         found += [lines[c].alias("host") for c in STORES if c in lines.columns]
+    if len(found) == 1:
+        return found[0]
     return pl.concat(found).drop_nulls().unique().str.strip_chars("[]")

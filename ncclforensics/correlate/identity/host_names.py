@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.identity import addresses, node_folders, placements
+from ncclforensics.model.frames import remembered
 from ncclforensics.model.plans import collected
 
 if TYPE_CHECKING:
@@ -47,7 +48,10 @@ def same(frames: Frames) -> Frames:
 def _written_over(frames: Frames) -> Frames:
     """Remove what people write over host names: it names none, and not always one."""
     told = [frames[name]["host"] for name in ("events", "exits")]
-    hosts = pl.concat(told).drop_nulls().unique()
+    hosts = pl.concat(told).drop_nulls()
+    if hosts.is_empty():
+        return frames
+    hosts = hosts.unique()
     over = hosts.filter(hosts.str.contains(rf"(?i)^(?:{_OVER})"))
     if over.is_empty():
         return frames
@@ -230,9 +234,12 @@ def _named_alike(frames: Frames) -> pl.Series:
     shape = pl.col("host").str.replace_all(r"\d+", "\n").alias("shape")
     pairs = [frames[n].lazy().select("source", "host") for n in ("events", "exits")]
     told = collected(pl.concat(pairs).drop_nulls().unique())
+    served = addresses.served(frames)
+    if told.is_empty() and served.is_empty():
+        return told["host"]
     files = frames["sources"].select("source")
     stored = files.with_columns(_stem().alias("host")).filter(
-        pl.col("host").is_in(addresses.served(frames).implode())
+        pl.col("host").is_in(served.implode())
     )
     if told.is_empty() and stored.is_empty():
         return told["host"]
@@ -261,6 +268,7 @@ def _stem() -> pl.Expr:
     return pl.col("source").str.extract(r"([^/]+?)(?:\.[a-z]{2,4})*$")
 
 
+@remembered
 def _known(frames: Frames) -> pl.Series:
     """Return the host names that any evidence tells."""
     told = [frames[name]["host"] for name in ("events", "sources", "exits", "ranks")]

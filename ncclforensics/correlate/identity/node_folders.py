@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 MOST_FOLDERS = 6  # nesting depth
+LEAST_FILES = 2  # one file is beside no other
 LEAST = 2  # ranks of a node: folders of one rank each are named by rank
 NAME = r"^[A-Za-z][A-Za-z0-9._-]*$"
 # the name of a file up to its kind, ending or rank; no host name has an underscore
@@ -39,7 +40,7 @@ def names(frames: Frames) -> pl.Series:
     """
     told = [frames[name].select("source", "rank") for name in ("sources", "events")]
     files = pl.concat(told).drop_nulls().unique()
-    if files.is_empty():
+    if files["source"].n_unique() < LEAST_FILES:
         return pl.Series("name", [], pl.String)
     parts = pl.col("source").str.split("/")
     for depth in range(MOST_FOLDERS):

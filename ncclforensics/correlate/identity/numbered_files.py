@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.traces import call_summary
+from ncclforensics.model.tables import without_rows
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 SPIED = "stacks.pyspy"
 AGREE = 2  # files whose lines confirm the number
+OWNERS = {"source": pl.String(), "rank": pl.Int64()}
 NUMBERS = 4  # of a path, from its end, that are tried
 
 
@@ -36,7 +38,7 @@ def owners(frames: Frames, claims: pl.DataFrame) -> pl.DataFrame:
     logs = frames["sources"].filter(pl.col("kind").is_in(["log", "empty", "unknown"]))
     files = logs.select("source").unique().join(told, on="source", how="left")
     if not files["told"].null_count():  # none is left to be told
-        return files.select("source", pl.lit(None, pl.Int64).alias("rank")).clear()
+        return without_rows(OWNERS)
     stacks, everyone = _of_one_process(frames), _everyone(frames)
     unsure = files["told"].count() < AGREE and stacks.is_empty() and not everyone
     if unsure:  # nothing else can confirm it
@@ -51,6 +53,8 @@ def _through_folders(files: pl.DataFrame) -> pl.DataFrame:
 
     Each has several of them, as a host has ranks.
     """
+    if files.height < AGREE * AGREE:
+        return without_rows(OWNERS)
     parts = r"^(?:(.*)/)?([^/]*?)(\d{1,6})(\D*)$"
     named = (
         files.with_columns(pl.col("source").str.extract_groups(parts).alias("of"))

@@ -47,6 +47,8 @@ def logged(frames: Frames) -> pl.DataFrame:
     the traceback may be another process's.
     """
     raised = frames.message("python.traceback").filter(pl.col("rank").is_null())
+    if raised.is_empty():
+        return tables.without_rows({**LINE, "rank": pl.Int64()})
     loud = pl.col("level").is_in(LEVELS) | pl.col("text").str.contains(LOUD)
     above = frames["events"].filter(loud).drop_nulls("rank")
     heads = above.select("source", (pl.col("line") + 1).alias("line"), "rank")

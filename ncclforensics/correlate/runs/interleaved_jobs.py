@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 PROCESS = ["host", "pid"]
+FEWEST = 3  # times of a clock that can go back twice
 APART = pl.duration(minutes=10)  # longer than lines stay in any buffer
 
 
@@ -46,8 +47,9 @@ def _on_two_hosts(frames: Frames) -> str:
     events = frames["events"]
     exits = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
     nccl = events.filter(pl.col("message").str.starts_with("nccl."))
-    told = (nccl.drop_nulls(PROCESS)["host"], exits["host"].drop_nulls())
-    if not any(map(len, told)):
+    printed = (nccl.drop_nulls(PROCESS)["host"], exits["host"].drop_nulls())
+    told = [names.unique() for names in printed if names.n_unique() > 1]
+    if not told:
         return ""
     parts = [
         part.select("rank", "host", "attempt")
@@ -59,9 +61,7 @@ def _on_two_hosts(frames: Frames) -> str:
     attempt = pl.col("attempt")
     current = attempt.is_null() | (attempt == attempt.max().over("rank"))
     for names in told:
-        if names.is_empty():
-            continue
-        known = claims.filter(current & pl.col("host").is_in(names.unique().implode()))
+        known = claims.filter(current & pl.col("host").is_in(names.implode()))
         of = known.group_by("rank").agg(pl.col("host").unique().sort())
         twice = of.filter(pl.col("host").list.len() > 1).sort("rank")
         for rank, hosts in twice.head(1).iter_rows():
@@ -148,13 +148,14 @@ def _to_and_fro(frames: Frames) -> str:
     separately: torch's and NCCL's belong to their process; a launcher's may be in
     another time zone.
     """
-    events = frames["events"].drop_nulls(["source", "rank"]).sort("line")
-    if events.is_empty():
+    events = frames["events"]
+    if max(events[clock].count() for clock in ("yearless", "t")) < FEWEST:
         return ""
+    events = events.drop_nulls(["source", "rank"]).sort("line")
     key = ["source", "rank"]
     of_nccl = events.filter(pl.col("message").str.starts_with("nccl."))
     for lines, clock in ((events, "yearless"), (of_nccl, "t")):
-        if lines.height - lines[clock].null_count() < 3:  # too few to go back twice
+        if lines[clock].count() < FEWEST:
             continue
         back = pl.col(clock).diff().over(key) < -APART
         often = lines.drop_nulls(clock).filter(back).group_by(key).len()

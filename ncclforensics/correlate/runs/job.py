@@ -151,6 +151,7 @@ def is_unread(frames: Frames) -> bool:
     return not any(frames.has(name) for name in read)
 
 
+@remembered
 def steps(frames: Frames) -> pl.DataFrame:
     """Return the lines that count steps, with `step`; empty if no line does."""
     lines = frames.message(*STEPS)

@@ -136,7 +136,10 @@ def _own(frames: Frames, records: pl.DataFrame) -> pl.DataFrame:
 
 def _below(frames: Frames, raised: pl.DataFrame, message: str) -> pl.DataFrame:
     """Return PLACE of the exceptions whose traceback is right below a `message`."""
-    said = frames.message(message).select("source", head=pl.col("line") + 1)
+    lines = frames.message(message)
+    if lines.is_empty():
+        return raised[PLACE].clear()
+    said = lines.select("source", head=pl.col("line") + 1)
     return raised.join(said, on=["source", "head"], how="semi").select(PLACE)
 
 
@@ -145,6 +148,8 @@ def _in_threads(frames: Frames, raised: pl.DataFrame) -> pl.DataFrame:
 
     A rank that exited with an error code may have done so because of it.
     """
+    if frames.message(IN_THREAD).is_empty():
+        return raised[PLACE].clear()
     ended = frames["exits"].filter(pl.col("code") > 0)["rank"].drop_nulls()
     known = pl.col("rank").is_not_null() & ~pl.col("rank").is_in(ended.implode())
     return _below(frames, raised.filter(known), IN_THREAD)
@@ -152,6 +157,8 @@ def _in_threads(frames: Frames, raised: pl.DataFrame) -> pl.DataFrame:
 
 def _by_clock(frames: Frames, raised: pl.DataFrame) -> pl.DataFrame:
     """Return PLACE of the exceptions whose rank is at work at a later time."""
+    if raised["t"].null_count() == raised.height:
+        return raised[PLACE].clear()
     said = _words(frames, *WORDS, *job.STEPS).drop_nulls("t").group_by("rank")
     if _failed(frames):
         ended = frames["exits"].filter(pl.col("code") > 0)["rank"].drop_nulls()
@@ -170,7 +177,7 @@ def _by_clock(frames: Frames, raised: pl.DataFrame) -> pl.DataFrame:
 def _by_place(frames: Frames, raised: pl.DataFrame) -> pl.DataFrame:
     """Return PLACE of the exceptions that their file shows the rank to survive."""
     if _failed(frames):
-        return raised.select(PLACE).clear()
+        return raised[PLACE].clear()
     others = frames["events"].filter(
         pl.col("role").is_in(TROUBLED) & ~_is_raised().fill_null(False)
     )
@@ -178,11 +185,14 @@ def _by_place(frames: Frames, raised: pl.DataFrame) -> pl.DataFrame:
     quiet = raised.join(bad, on="source", how="left").filter(
         (pl.col("bad") < pl.col("line")).fill_null(True)
     )
-    spoken = _words(frames, *WORDS).group_by("source", "rank").agg(pl.col("line").max())
-    parts = [
-        quiet.join(_going(frames), on="source", suffix="_going"),
-        quiet.join(spoken, on=["source", "rank"], suffix="_going"),
-    ]
+    if quiet.is_empty():
+        return raised[PLACE].clear()
+    parts = []
+    if (going := _going(frames)).height:
+        parts.append(quiet.join(going, on="source", suffix="_going"))
+    if (spoken := _words(frames, *WORDS)).height:
+        last = spoken.group_by("source", "rank").agg(pl.col("line").max())
+        parts.append(quiet.join(last, on=["source", "rank"], suffix="_going"))
     after = [part.filter(pl.col("line") < pl.col("line_going")) for part in parts]
     after.append(later_steps.survived(frames, quiet))
     if (over := finished.lines(frames)).height:
@@ -210,7 +220,9 @@ def _failed(frames: Frames) -> bool:
 
 def _words(frames: Frames, *messages: str) -> pl.DataFrame:
     """Return the `messages` of a program whose rank is known."""
-    said = frames.message(*messages).select(frames["events"].columns)
+    said = frames.message(*messages)[frames["events"].columns]
+    if said.is_empty():
+        return said
     return _own(frames, said).drop_nulls("rank")
 
 
@@ -234,10 +246,10 @@ def _going(frames: Frames) -> pl.DataFrame:
             *("source", "line"), made=pl.col(what).cast(pl.Float64), what=pl.lit(what)
         )
         for part, what in ((made, "step"), (metrics, "epoch"))
-        if what in part.columns
+        if what in part.columns and part.height
     ]
     if not told:
-        return made.select("source", "line").clear()
+        return made[["source", "line"]].clear()
     of = ["source", "what"]
     steps = pl.concat(told).drop_nulls("made").sort("line")
     steps = steps.unique([*of, "made"], keep="first").sort("line")

@@ -97,13 +97,13 @@ def _made(frames: Frames) -> pl.DataFrame:
     told = pl.struct(signature(), "stack").hash(seed=0).alias("kind")
     last = pl.col("record_id").max().over("rank")
     size = (MOST // pl.col("rank").n_unique()).clip(FEWEST)
-    made = (
+    made = frames.has("collectives") and (
         frames.scan("collectives")
         .filter((pl.col("record_id") > last - size).fill_null(True))
         .select(*KEPT, told)
         .collect()
     )
-    if made.is_empty():
+    if made is False or made.is_empty():
         return inspected.calls(frames).select(*KEPT, "group", "kind")
     return grouped(made, frames["group_names"])
 

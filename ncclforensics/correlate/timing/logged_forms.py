@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 LINES, BLOCKS = "timers.step", "timers.megatron.ranks"
 GATHERED, TABLE = "timers.gathered", "timers.table"
+SPOKEN = (LINES, BLOCKS, GATHERED, TABLE, logged_marks.MARKS)
 _PAIR = (
     r"([A-Za-z][A-Za-z0-9_/.-]*(?: ?\((?:m?s|t)\))?)[\"']?"
     r"(?: {0,3}[:=] {0,3}| {1,12})(\d{1,9}(?:\.\d{1,9})?)(?: ?(ms|s)\b)?(-\d\d)?"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.timing import logged_forms
-from ncclforensics.model.frames import remembered
+from ncclforensics.model.frames import needing, remembered
 from ncclforensics.model.step_parts import OTHER, STEP, WHOLE, kinds, named
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ MICRO = "_microstep"  # DeepSpeed's, of each batch; its line of a step has plain
 
 
 @remembered
+@needing(*logged_forms.SPOKEN, otherwise=None)
 def parts(frames: Frames) -> pl.DataFrame | None:
     """Return `rank source line step again raw name kind seconds host`, a row a part.
 

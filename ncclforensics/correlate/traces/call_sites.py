@@ -71,6 +71,8 @@ def sites(frames: Frames) -> pl.DataFrame:
         ]
     )
     known = found.drop_nulls(["rank", "file"])
+    if known.is_empty():
+        return tables.without_rows(SCHEMA)
     first = known.unique("rank", keep="first", maintain_order=True)
     return _interned(first).select(*SCHEMA).cast(SCHEMA).sort("rank")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.model.tables import SCHEMAS
+from ncclforensics.model.tables import SCHEMAS, without_rows
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -29,9 +29,8 @@ def calls(frames: Frames) -> pl.DataFrame:
     lines = frames.message(COMPLETED)
     of = SCHEMAS["collectives"]
     if "took_us" not in lines.columns:
-        lines = lines.head(0)
-        return pl.DataFrame(
-            schema=of | {"group": pl.String(), "kind": pl.UInt64(), "bytes": pl.Int64()}
+        return without_rows(
+            of | {"group": pl.String(), "kind": pl.UInt64(), "bytes": pl.Int64()}
         )
     told = lines.drop_nulls(["rank", "at_us"]).unique(["rank", *CALL], keep="last")
     made = pl.col("operation").max() - pl.col("operation").min() + 1

@@ -65,11 +65,13 @@ def unmet(collectives: pl.DataFrame, groups: pl.DataFrame) -> pl.Series:
     The member has a dump, and had not made the call. `groups` tells groups of one name
     apart.
     """
+    gloo = collectives.filter(pl.col("backend") == "gloo").drop_nulls(["rank", "seq"])
+    if gloo.is_empty():
+        return gloo["rank"]
     name = ["rank", "pg", "pg_desc"]
     listed = groups.unique(name).select(
         *name, pl.col("members").hash(seed=0).alias("listed")
     )
-    gloo = collectives.filter(pl.col("backend") == "gloo").drop_nulls(["rank", "seq"])
     # the number of a group is its process's own, and counts only where there is no name
     turn = pl.when(pl.col("pg").fill_null("") == "").then("pg_id").alias("turn")
     named = gloo.join(listed, on=name, how="left", nulls_equal=True).with_columns(turn)
@@ -234,8 +236,10 @@ def mute(collectives: pl.DataFrame) -> frozenset[int]:
 
     Gloo records no messages, but counts them among its operations.
     """
-    steps = [pl.col(c).max() - pl.col(c).min() for c in ("op_id", "seq")]
     gloo = collectives.filter(pl.col("backend") == "gloo").drop_nulls(["op_id", "seq"])
+    if gloo.is_empty():
+        return frozenset()
+    steps = [pl.col(c).max() - pl.col(c).min() for c in ("op_id", "seq")]
     counted = gloo.group_by("rank", "pg", "pg_id").agg((steps[0] > steps[1]).alias("x"))
     return frozenset(counted.filter("x")["rank"].drop_nulls())
 

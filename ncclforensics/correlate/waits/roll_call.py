@@ -200,7 +200,7 @@ def is_changed_by(frames: Frames, said: pl.DataFrame) -> bool:
 
 def _current(frames: Frames, frame: pl.DataFrame) -> pl.DataFrame:
     """Keep the rows of the last attempt, and those of unknown attempt."""
-    last = frames["events"]["attempt"].max()
+    last = None if frame.is_empty() else frames["events"]["attempt"].max()
     attempt = pl.col("attempt")
     return frame if last is None else frame.filter(attempt.fill_null(last) == last)
 

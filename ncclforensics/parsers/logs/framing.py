@@ -173,11 +173,12 @@ class Lines:
     def framed(self, wanted: pl.Expr) -> pl.DataFrame:
         """Return the segments of the lines that fulfil `wanted`, as `frame` does."""
         lines = self.all.filter(wanted)
-        few = self.all.height <= TOGETHER
-        if lines.is_empty() or not few or lines.height == self.all.height:
+        if lines.is_empty() or self.all.height > TOGETHER:
             return frame(lines)
         if self._framed is None:
             self._framed = frame(self.all)
+        if lines.height == self.all.height:
+            return self._framed
         return self._framed.filter(pl.col("line").is_in(lines["line"].implode()))
 
 

@@ -188,9 +188,10 @@ def occurring(lines: pl.Series, messages: Iterable[Message]) -> list[str]:
     if lines.len() > FEW_LINES:
         return [*sought]
     shipped, search = _shipped()
-    held = search.present("\n".join([RECORD, *lines.drop_nulls()]).encode())
-    known = {shipped[number] for number in held}
-    return sorted(known.intersection(sought) | _unshipped(messages))
+    known = lines.drop_nulls() if lines.null_count() else lines
+    held = search.present("\n".join([RECORD, *known]).encode())
+    found = {shipped[number] for number in held}
+    return sorted(found.intersection(sought) | _unshipped(messages))
 
 
 @cache

@@ -17,6 +17,7 @@ from io import BytesIO
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, BinaryIO
 
+import numpy as np
 import polars as pl
 
 from ncclforensics.model import tables
@@ -304,8 +305,7 @@ def _recognised(logs: Sequence[_Log], messages: Sequence[Message]) -> Frames:
 def _above(parts: Iterable[Sequence[pl.DataFrame | pl.Series]]) -> pl.Series:
     """Return FILE * log index for each row of the parts of several logs."""
     heights = [sum(map(len, some)) for some in parts]
-    index = pl.int_range(len(heights), dtype=pl.Int64, eager=True)
-    return (index * FILE).repeat_by(pl.Series(heights)).explode(empty_as_null=False)
+    return pl.Series(np.repeat(np.arange(len(heights), dtype=np.int64) * FILE, heights))
 
 
 def _taken(

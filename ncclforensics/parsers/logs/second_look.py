@@ -230,6 +230,8 @@ def _apart(first: pl.Series, many: int, taken: pl.Series) -> pl.Series:
 
 def _is_free(many: int, taken: pl.Series) -> pl.Expr:
     """Return whether none of the `many` lines from `line` on is taken."""
+    if taken.is_empty():
+        return pl.lit(True)
     return pl.all_horizontal(
         ~(pl.col("line") + below).is_in(taken.implode()) for below in range(many)
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from itertools import accumulate, chain, groupby, repeat
+from itertools import accumulate, chain, groupby, pairwise, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -197,10 +197,10 @@ def _keep(lines: pl.DataFrame, hits: pl.DataFrame, kept: Sequence[Kept | None]) 
 
 def _apart(rows: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
     """Yield each log with its rows, which stand together, without `log`."""
-    begin, rest = 0, rows.drop("log")
-    for log, height in rows["log"].rle().struct.unnest().select("value", "len").rows():
-        yield log, rest.slice(begin, height)
-        begin += height
+    logs, rest = rows["log"].to_numpy(), rows.drop("log")
+    begins = np.flatnonzero(np.diff(logs, prepend=-1)).tolist()
+    for begin, end in pairwise([*begins, rows.height]):
+        yield int(logs[begin]), rest.slice(begin, end - begin)
 
 
 def _routine(hits: pl.DataFrame) -> pl.DataFrame:
@@ -209,7 +209,10 @@ def _routine(hits: pl.DataFrame) -> pl.DataFrame:
     As in `scan`: those in the first lines of a log, the last one if it is near its end,
     and the ones next to each loud line.
     """
-    all_ = hits.filter("routine").unique("row", keep="first").sort("row")
+    all_ = hits.filter("routine")
+    if all_.is_empty():
+        return all_
+    all_ = all_.unique("row", keep="first").sort("row")
     row, far = pl.col("row"), scan.NEAR_LINES
     first = row - pl.col("begin") < scan.FIRST_LINES
     if all_.select(first.all()).item():

@@ -25,7 +25,7 @@ from ncclforensics.parsers.logs.pastes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     Plan = tuple[tuple[str, Any], ...]
 
@@ -46,8 +46,7 @@ def likely(lines: pl.DataFrame) -> set[int]:
 
     The lines of a log, `log raw`, stand together.
     """
-    may_be = (module.may_be().alias(name) for name, module in STEPS.items())
-    maybe = lines.group_by("log").agg(may_be)
+    maybe = lines.group_by("log").agg(_may_be(STEPS, lines))
     others = maybe.filter(pl.any_horizontal(STEPS.keys() - {"wrapping"}))["log"]
     if not maybe["wrapping"].any():
         return {*others}
@@ -63,7 +62,7 @@ def planned(lines: pl.DataFrame, whole: bool) -> Plan:
     `whole` is whether these are all of its lines.
     """
     names = STEPS if whole else OF_LARGE
-    maybe = lines.select(STEPS[name].may_be().alias(name) for name in names).row(0)
+    maybe = lines.select(_may_be(names, lines)).row(0)
     plan: list[tuple[str, Any]] = []
     for name, likely in zip(names, maybe, strict=True):
         # what is undone may have hidden another step
@@ -77,6 +76,17 @@ def planned(lines: pl.DataFrame, whole: bool) -> Plan:
                 plan.append((name, how))
                 lines = whole_lines
     return tuple(plan)
+
+
+def _may_be(names: Iterable[str], lines: pl.DataFrame) -> Iterator[pl.Expr]:
+    """Yield whether each of some steps may be found in `lines`, as a column.
+
+    What can only be in long lines takes longer to prepare than all others.
+    """
+    longest = lines.select(pl.col("raw").str.len_bytes().max()).item() or 0
+    for name in names:
+        is_short = name == "running_on" and longest <= running_on.SHORT
+        yield (pl.lit(False) if is_short else STEPS[name].may_be()).alias(name)
 
 
 def _hides(broken: pl.DataFrame, whole: pl.DataFrame) -> bool:

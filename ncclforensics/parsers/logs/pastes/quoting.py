@@ -17,9 +17,9 @@ LEAST_NUMBERED = 4
 _BAR = r"\|"
 _ROW = r"\|\s*$"
 _REST = r"(?:[ \t]|$)"
-MARKS = tuple(
-    rf"^[ \t]*{mark}{_REST}" for mark in ("#", "//", _BAR, ">+", "[-*+\u2022\u00b7]")
-)
+_EACH = ("#", "//", _BAR, ">+", "[-*+\u2022\u00b7]")
+MARKS = tuple(rf"^[ \t]*{mark}{_REST}" for mark in _EACH)
+_ANY = rf"^[ \t]*(?:{'|'.join(_EACH)}){_REST}"
 OF_ROWS = rf"^[ \t]*{_BAR}{_REST}"
 # how a line's number ends; the blank belongs to it if it follows nearly every number
 _SIGN = r"[:.)|\]-]"
@@ -28,7 +28,7 @@ NUMBERS = tuple(
 )
 NEARLY_ALL = 0.95
 GREP = r"^(\d{1,7})[:-]"
-_NUMBER = rf"^[ \t]*(\d{{1,7}})(?:{_SIGN}|[ \t]|$)"  # in all of these forms
+_NUMBER = rf"^[ \t]*([0-9]{{1,7}})(?:{_SIGN}|[ \t]|$)"  # in all of these forms
 PROCESSES = r"^\s*PID\s"
 
 
@@ -38,7 +38,7 @@ def may_be() -> pl.Expr:
     enough = raw.str.contains(r"\S").sum() * MOST
     number = raw.str.extract(_NUMBER).cast(pl.Int64).drop_nulls()
     rises = (number.len() >= enough) & (number.diff() > 0).any()
-    return rises | (raw.str.contains("|".join(MARKS)).sum() > enough)
+    return rises | (raw.str.contains(_ANY).sum() > enough)
 
 
 def found(lines: pl.DataFrame) -> tuple[str, ...] | None:
