@@ -16,6 +16,7 @@ from ncclforensics.model.tables import with_nulls
 from ncclforensics.parsers.logs.shipped_records import SHIPPED, bared
 
 LINE = (
+    "$.event.HealthEvent.message",  # NVSentinel's
     *("$.MESSAGE", "$.log", "$.message", "$.msg", "$.line", "$.textPayload"),
     *("$.jsonPayload.message", "$.jsonPayload.log", "$.body", "$._raw"),
     *("$.content.message", "$.attributes.message", "$.event", "$.record.message"),
@@ -31,6 +32,7 @@ STREAM = "$.logStreamName"
 _ALGO = r"^(?:[^/]+/)?(algo-\d{1,5})-\d+$"
 TOLD = {
     "told_host": (
+        "$.event.HealthEvent.nodeName",
         *("$._HOSTNAME", "$.kubernetes.host", "$.kubernetes.node_name"),
         *("$.kubernetes.pod_node_name", "$.kubernetes.node.name", "$.nodeName"),
         *("$.hostname", "$.host.name", "$.host", "$.nodename", "$.labels.node"),

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from log_lines import timeout, traceback, verdict
+from nccl_lines import found
 from ncclforensics.parsers.logs import json_records
 
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus."
@@ -89,3 +90,14 @@ def test_a_line_with_colours_is_bytes_in_the_journal():
     record = {"_HOSTNAME": "gpu0007", "MESSAGE": spelled}
     told = json_records.unwrapped(frame(json.dumps(record), '{"MESSAGE":[1,2,3000]}'))
     assert told["raw"].to_list() == [f"\x1b[31m{XID}", '{"MESSAGE":[1,2,3000]}']
+
+
+def test_a_health_event_has_its_message_and_its_node(analyzed):
+    """NVSentinel's: `msg` tells only what its own module does."""
+    event = {
+        "message": "GPU had an uncontained error (XID 95) Drain the GPU",
+        "nodeName": "gpu0007",
+    }
+    told = {"msg": "Handling event", "event": {"HealthEvent": event}}
+    (fault,) = found(analyzed({"events.log": json.dumps(told) + "\n"}), "gpu-fault")
+    assert fault.hosts == ("gpu0007",)
