@@ -21,7 +21,7 @@ WAITS = (REDUCE, WAIT)
 _FORWARD, _BACKWARD = "fwd|forward|fprop", "bwd|backward|bprop|backprop"
 _WORDS = {
     DATA: r"data|data_?load\w*|dataset|loader|load_time|fetch\w*|prefetch|h2d"
-    r"|batch_(?:input|generator|wait)|input_time|io",
+    r"|batch_(?:input|generator|wait)|input_time|io|read|(?:get|next)_(?:\w+_)?batch",
     WAIT: r"waits?|waiting|comm\w*|barrier|recv|send|exchange|idle|sync_time",
     REDUCE: r"sync|all_?reduce\w*|reduce\w*|gather|scatter|all_?gather|a2a"
     r"|all_?to_?all|broadcast|bcast|clip\w*|unscale\w*|grad_norm_time",
@@ -37,7 +37,7 @@ _AGAIN = r"^(?:last|avg|mean|max|min)_"
 _WHOLE = (
     r"(?:train_)?(?:(?:step|iter|iteration|batch|total|elapsed|end_to_end)_time|total)"
     r"|time|iteration|iter|time_(?:metrics_)?(?:step|iter|total|end_to_end)(?:_time)?"
-    r"|training_(?:step|iteration)_time|batch_total"
+    r"|training_(?:step|iteration)_time|batch_total|run_training_batch(?:_time)?"
 )
 # a key of a record, and a number: what a rank took for its own part of a step
 OWN_KEY = (

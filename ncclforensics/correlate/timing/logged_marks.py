@@ -24,7 +24,7 @@ _PART = (
 _ENDS = (
     rf"(?i)\b{_PART}(?:[ _]step)?[ _]"
     r"(?:done|ready|loaded|fetched|on device|end|finished|returned|leave)\b",
-    rf"(?i)\b(?:left|leaving|after) {_PART}\b",
+    rf"(?i)\b(?:left|leav(?:e|ing)|exit(?:ing)?|after) {_PART}\b",
 )
 _BEGINS = (
     rf"(?i)\b{_PART}[ _](?:enter|start|begin)\b",

@@ -62,11 +62,11 @@ _C10 = (
     r"[\w./+-]+\.(?:cpp|h|hpp|cu|cuh):\d+\] ?(?:\[c10d\] )?"
 )
 # `W0801 13:23:17.366000 32974 torch/distributed/elastic/agent.py:900] …`; torch 2.3 and
-# 2.4 print a thread ident in place of the pid.
+# 2.4 print a thread ident in place of the pid, as glog does in C++.
 _PYTHON = (
     r"(?:\[?\brank(?P<py_rank>\d{1,9})\]:)?"
-    r"\b(?P<py_level>[DIWEC])(?P<py_md>\d{4}) (?P<py_hms>\d\d:\d\d:\d\d)\.\d{3,9} +"
-    r"(?P<py_pid>\d{1,20}) [^\s\]]+\.py:\d+\] ?"
+    r"\b(?P<py_level>[DIWECF])(?P<py_md>\d{4}) (?P<py_hms>\d\d:\d\d:\d\d)\.\d{3,9} +"
+    r"(?P<py_pid>\d{1,20}) [^\s\]]+\.(?:py|cc|cpp|cu|h):\d+\] ?"
 )
 _PYTHON_2_1 = (
     r"(?:\[(?P<old_t>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] )?"
@@ -109,7 +109,7 @@ _PREFIXED = {"group": ["[PG "], "rank": ["[Rank "]}
 _HOLD = {
     "nccl": ["NCCL "],
     "c10": [".cpp:", ".h:", ".hpp:", ".cu:", ".cuh:"],
-    "python": [".py:", "torch."],
+    "python": [".py:", "torch.", ".cc:", ".cpp:", ".cu:", ".h:"],
     "level": [*_LEVELS, "Last NCCL warning(error)"],
     **_PREFIXED,
 }
