@@ -166,8 +166,9 @@ def _leader(
 ) -> tuple[float, int] | None:
     """Return the share and number of the rank for which the rest of a team waits.
 
-    It comes last to most calls that the team alone makes, and works longer than its
-    mates by a share worth a line. Of a team that is slow as a whole, any is the last.
+    Most of the time for which the team waits in calls of its own, it waits for that
+    rank, which works longer than its mates by a share worth a line. Of a team that is
+    slow as a whole, any is the last.
     """
     rank = pl.col("rank")
     own = ranks.filter(rank.is_in(mine.implode())).sort("share", descending=True)
@@ -177,13 +178,15 @@ def _leader(
         told.calls.filter(pl.col("meets").is_not_null())
         .group_by("meets")
         .agg(
-            rank.sort_by("late").last().alias("last"),
+            last=rank.sort_by("late").last(),
+            waits=pl.col("late").max() - pl.col("late").sort().slice(-2, 1).first(),
             alone=rank.is_in(mine.implode()).all() & (pl.len() == mine.len()),
         )
-        .filter("alone")["last"]
+        .filter("alone")
     )
     top = int(own["rank"][0])
-    if 2 * (last == top).sum() <= last.len():
+    waits = last["waits"]
+    if 2 * waits.filter(last["last"] == top).sum() <= waits.sum():
         return None
     return float(own["share"][0]), top
 
