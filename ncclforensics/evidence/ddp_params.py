@@ -77,9 +77,10 @@ def _by_sizes(frames: Frames, lines: pl.DataFrame) -> Models:
     raised = common.numbers(lines.select(pl.coalesce("rank", "group_rank")).to_series())
     others = [r for r in common.numbers(frames["ranks"]["rank"]) if r not in raised]
     row = lines.row(0, named=True)
+    who = common.ranks(raised) if raised else "a rank that its line does not name"
     differ = (
-        f"parameter {row['index']} has {row['what']} [{row['sizes']}] on "
-        f"{common.ranks(raised)} and others on rank 0"
+        f"parameter {row['index']} has {row['what']} [{row['sizes']}] on {who} and "
+        "others on rank 0"
     )
     if len(raised) > 1 and set(others) <= {0}:
         return Models(differ, lines, (0,))

@@ -89,3 +89,11 @@ def test_a_count_of_nothing_after_a_timeout_is_the_timeouts_echo(analyzed):
     assert alone.ranked.verdict.slug == "shape-mismatch"
     timed_out = analyzed({"job.log": "".join(map(timeout, (0, 1, 2))) + lines})
     assert timed_out.ranked.verdict.slug != "shape-mismatch"
+
+
+@pytest.mark.parametrize("what", ["replicas[0][7]", "params[7]"])
+def test_older_torch_names_no_rank_in_its_line(analyzed, what):
+    line = SIZES.format(rank=2).replace("[2]: params[0]", what)
+    told = analyzed({"job.log": f"{line}\n"})
+    assert verdict(told) == ("shape-mismatch", (), ())
+    assert "on a rank that its line does not name" in told.report.verdict.headline
