@@ -6,7 +6,8 @@ rank, and at least two do. So a rank that prints nothing of itself is known by i
 A stack tells no rank at all: files that hold the stack of one process each, and are
 numbered from 0 without a gap, are numbered by rank. So are files that are numbered as
 all ranks are which dumps list, and files that are numbered through the folders of
-several hosts, with several in each: nodes have one.
+several hosts, with several in each: nodes have one. Beside `log.txt.rank1`, `log.txt`
+is rank 0's, as detectron2's `setup_logger` names them.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ def owners(frames: Frames, claims: pl.DataFrame) -> pl.DataFrame:
         return without_rows(OWNERS)
     stacks, everyone = _of_one_process(frames), _everyone(frames)
     unsure = files["told"].count() < AGREE and stacks.is_empty() and not everyone
-    if unsure:  # nothing else can confirm it
-        return _through_folders(files)
-    found = [_numbered(files, stacks, everyone, after) for after in range(NUMBERS)]
-    found.append(_through_folders(files))
+    found = [_through_folders(files), _without_a_number(files)]
+    if not unsure:  # else nothing more can confirm it
+        numbered = (_numbered(files, stacks, everyone, n) for n in range(NUMBERS))
+        found = [*numbered, *found]
     return pl.concat(found).unique("source", keep="first", maintain_order=True)
 
 
@@ -66,6 +67,16 @@ def _through_folders(files: pl.DataFrame) -> pl.DataFrame:
     in_folder = pl.len().over("alike", "1").min().over("alike")
     several = (folders >= AGREE) & (in_folder >= AGREE)
     return _confirmed(named, several & _are_all())
+
+
+def _without_a_number(files: pl.DataFrame) -> pl.DataFrame:
+    """Return `source rank` of rank 0's file, beside those of the ranks behind it."""
+    named = files["source"].str.extract_groups(r"^(.*)\.rank(\d{1,6})$").struct.unnest()
+    named.columns = ["of", "number"]
+    of = named.group_by("of").agg(pl.col("number").cast(pl.Int64).min())
+    of = of.filter(pl.col("number") > 0)["of"]
+    first = files.filter(pl.col("source").is_in(of.implode()))
+    return first.select("source", rank=pl.lit(0, pl.Int64))
 
 
 def _of_one_process(frames: Frames) -> pl.Series:

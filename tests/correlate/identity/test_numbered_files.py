@@ -126,3 +126,10 @@ def test_files_numbered_through_the_folders_of_hosts_are_of_ranks(ranks_of):
 def test_other_numbers_in_folders_tell_no_rank(ranks_of, files):
     found = ranks_of(files)
     assert {found[file] for file in found if files[file] == "hello\n"} == {None}
+
+
+def test_beside_the_files_of_other_ranks_the_one_without_a_number_is_rank_0s(ranks_of):
+    """As detectron2 names them; with a file of rank 0, it is somebody else's."""
+    files = {"log.txt": "hello\n", **{f"log.txt.rank{n}": said(n) for n in (1, 2)}}
+    assert ranks_of(files)["log.txt"] == 0
+    assert ranks_of({**files, "log.txt.rank0": said(0)})["log.txt"] is None
