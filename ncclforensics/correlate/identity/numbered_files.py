@@ -71,10 +71,10 @@ def _through_folders(files: pl.DataFrame) -> pl.DataFrame:
 
 def _without_a_number(files: pl.DataFrame) -> pl.DataFrame:
     """Return `source rank` of rank 0's file, beside those of the ranks behind it."""
-    named = files["source"].str.extract_groups(r"^(.*)\.rank(\d{1,6})$").struct.unnest()
-    named.columns = ["of", "number"]
-    of = named.group_by("of").agg(pl.col("number").cast(pl.Int64).min())
-    of = of.filter(pl.col("number") > 0)["of"]
+    parts = pl.col("source").str.extract_groups(r"^(.*)\.rank(\d{1,6})$").struct
+    named = files.select(of=parts.field("1"), number=parts.field("2").cast(pl.Int64))
+    least = named.drop_nulls().group_by("of").agg(pl.col("number").min())
+    of = least.filter(pl.col("number") > 0)["of"]
     first = files.filter(pl.col("source").is_in(of.implode()))
     return first.select("source", rank=pl.lit(0, pl.Int64))
 
