@@ -248,13 +248,6 @@ class Case:
         return frozenset(old["rank"].drop_nulls())
 
     @cached_property
-    def waited_long(self) -> bool:
-        """Whether the files of dumps tell that ranks had waited for long in them."""
-        calls, files = call_summary.outline(self.frames), self.frames["sources"]
-        ages = dump_mtime.ages(self.frames["held"], calls, files)
-        return dump_mtime.show_a_long_wait(ages, dump_mtime.last_calls(calls, files))
-
-    @cached_property
     def torn(self) -> frozenset[int]:
         """Return the ranks whose dump is truncated."""
         cut = call_summary.dumps(self.frames).filter("cut")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ncclforensics.theory import ends as ends_
-from ncclforensics.theory import weights
+from ncclforensics.theory import standstill, weights
 from ncclforensics.theory.story import culprits
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from ncclforensics.theory.story import Story
     from ncclforensics.theory.weigh import Told
 
-OF_JOB = ("running", "long wait")  # costs that count once, at however many ends
-MOST = 4  # idle ranks that count, as at a single end
-
 
 def margin(case: Case, ends: Sequence[Told]) -> float | None:
     """Return by how many bits "running" is cheaper than the cheapest failures.
@@ -32,7 +29,11 @@ def margin(case: Case, ends: Sequence[Told]) -> float | None:
     None if it does not explain every end, or if there is none. That a dump is not there
     is as likely in either, so unseen ranks do not count.
     """
-    runs, of_job = 0.0, 0.0
+    # what speaks against a running job counts once, at however many ends
+    of_job = weights.bits("running") + weights.bits(
+        "long wait", standstill.waited_long(case.frames)
+    )
+    runs = of_job
     named: dict[tuple[str, str], list[Story]] = {}
     for told in ends:
         if told.end.kind == "unseen":
@@ -41,9 +42,6 @@ def margin(case: Case, ends: Sequence[Told]) -> float | None:
         if running is None:
             return None
         blaming = next(s for s in told.stories if s.what != "running")
-        of_job = replace(
-            running, costs=tuple(c for c in running.costs if c[0] in OF_JOB)
-        ).cost
         runs += running.cost - of_job
         named.setdefault((blaming.slug, blaming.what), []).append(blaming)
     if not named:
@@ -51,7 +49,7 @@ def margin(case: Case, ends: Sequence[Told]) -> float | None:
     blamed = {r for stories in named.values() for s in stories for r in s.ranks}
     idle = len(unheld(case) - blamed)
     fails = sum(_jointly(case, stories) for stories in named.values())
-    return fails + weights.bits("unexplained idle", min(idle, MOST)) - runs - of_job
+    return fails + weights.bits("unexplained idle", min(idle, weights.MOST)) - runs
 
 
 def unheld(case: Case) -> frozenset[int]:

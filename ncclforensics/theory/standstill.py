@@ -73,6 +73,20 @@ def motion(frames: Frames) -> Fact:
     return _first(_motion(frames), "nothing proves that the job went on")
 
 
+@remembered
+def waited_long(frames: Frames) -> bool:
+    """Whether the files of dumps tell that ranks had waited for long in them."""
+    return dump_mtime.show_a_long_wait(*_ages(frames))
+
+
+@remembered
+def _ages(frames: Frames) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the `ages` and the `last_calls` of the dumps, as `dump_mtime` does."""
+    calls, files = call_summary.outline(frames), frames["sources"]
+    ages = dump_mtime.ages(frames["held"], calls, files)
+    return ages, dump_mtime.last_calls(calls, files)
+
+
 def _first(facts: Iterator[Fact], nothing: str) -> Fact:
     """Return the first fact answered "yes", else the first "no", else `nothing`."""
     denied = None
@@ -105,7 +119,7 @@ def _standing(frames: Frames) -> Iterator[Fact]:
     ).unique("rank", keep="last", maintain_order=True)
     if gave_up.height:
         yield Fact("given up", "yes", "a rank had timed out on a call", _cite(gave_up))
-    ages = dump_mtime.ages(frames["held"], calls, frames["sources"])
+    ages, _ = _ages(frames)
     went_on = step_motion.gone_on(frames)
     ages = ages.filter(~pl.col("rank").is_in(list(went_on)))
     if (over := dump_mtime.timed_out(ages)).height:
@@ -156,7 +170,7 @@ def _written(over: pl.DataFrame) -> Fact:
 def _motion(frames: Frames) -> Iterator[Fact]:
     looks = _looks(frames)
     calls = call_summary.outline(frames)
-    ages = dump_mtime.ages(frames["held"], calls, frames["sources"])
+    ages, last = _ages(frames)
     if looks.height and looks["moved"].all() and not _only_at_first(looks, ages):
         waits = frames["calls"]["waiting"].explode()
         # that a rank moved for which others wait does not show that these go on
@@ -168,7 +182,6 @@ def _motion(frames: Frames) -> Iterator[Fact]:
         why = "calls still finished within 0.1 s before the dumps were taken"
         yield Fact("fresh", "yes", why, _cite(fresh))
     passed = _passed(frames, calls) if calls.height else calls
-    last = dump_mtime.last_calls(calls, frames["sources"])
     if (
         passed.height
         and _are_many(passed, frames)

@@ -287,7 +287,7 @@ def _replayed(case: Case, end: End, story: Story, apart: set[int]) -> Story:
     idle -= hidden
     if story.slug in LEAVES_IDLE or story.what in ENDS_OTHERS:
         idle = set()
-    stood = ("unexplained idle", min(len(idle), MOST))
+    stood = ("unexplained idle", min(len(idle), weights.MOST))
     if not story.slug:
         return replace(story, costs=(*story.costs, stood))
     calls = [] if story.call is None else [story.call["call"]]
@@ -303,7 +303,7 @@ def _replayed(case: Case, end: End, story: Story, apart: set[int]) -> Story:
     owed = story.slug != "unmatched-p2p" and end.kind == "circle" and case.owes(end)
     costs = (
         *story.costs,
-        ("unexplained wait", min(len(left) + bool(hidden), MOST)),
+        ("unexplained wait", min(len(left) + bool(hidden), weights.MOST)),
         stood,
         ("halves", float(owed)),
         ("late", float(_is_late(case, end) and story.slug != "straggler")),
@@ -327,7 +327,6 @@ GONE = ("crashed-rank", "node-lost")  # of ranks that nothing shows to have live
 ENDING = ("stuck-in-collective", "collective-mismatch", "shape-mismatch", "straggler")
 LEAVES_IDLE = ("rank-conditional-collective", "unmatched-p2p")
 ENDS_OTHERS = ("running", "died")  # idle ranks work on, or were ended with the dead one
-MOST = 4  # ranks of one kind that count: more contradict a story no further
 
 
 def _confidence(case: Case, end: End, story: Story, margin: float) -> Confidence | None:

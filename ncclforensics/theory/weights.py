@@ -70,6 +70,7 @@ WEIGHTS: dict[str, tuple[float, str]] = {
 
 CAP = 12.0  # bits of surprise; above that, the model cannot tell
 LAGS = 3.0  # bits, for a rank behind most ranks in groups of the same description
+MOST = 4  # ranks of one kind that count: more contradict a story no further
 NOISE = 2.0  # bits by which healthy ranks differ
 EXPECTED = 4.0  # bits that a deviation shows where there is history
 POSSIBLE, LIKELY, CERTAIN = 0.5, 3.0, 8.0  # margins, in bits

@@ -97,15 +97,16 @@ def _made(frames: Frames) -> pl.DataFrame:
     told = pl.struct(signature(), "stack").hash(seed=0).alias("kind")
     last = pl.col("record_id").max().over("rank")
     size = (MOST // pl.col("rank").n_unique()).clip(FEWEST)
-    made = frames.has("collectives") and (
-        frames.scan("collectives")
-        .filter((pl.col("record_id") > last - size).fill_null(True))
-        .select(*KEPT, told)
-        .collect()
-    )
-    if made is False or made.is_empty():
-        return inspected.calls(frames).select(*KEPT, "group", "kind")
-    return grouped(made, frames["group_names"])
+    if frames.has("collectives"):
+        made = (
+            frames.scan("collectives")
+            .filter((pl.col("record_id") > last - size).fill_null(True))
+            .select(*KEPT, told)
+            .collect()
+        )
+        if made.height:
+            return grouped(made, frames["group_names"])
+    return inspected.calls(frames).select(*KEPT, "group", "kind")
 
 
 def _met(made: pl.DataFrame) -> pl.DataFrame:

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 LINES, BLOCKS = "timers.step", "timers.megatron.ranks"
 GATHERED, TABLE = "timers.gathered", "timers.table"
 SPOKEN = (LINES, BLOCKS, GATHERED, TABLE, logged_marks.MARKS)
+OF_TABLES = {
+    **dict.fromkeys(("of_step", "took_us"), pl.Int64()),
+    **dict.fromkeys(("on", "unit"), pl.String()),
+    "took": pl.Float64(),
+}
 _PAIR = (
     r"([A-Za-z][A-Za-z0-9_/.-]*(?: ?\((?:m?s|t)\))?)[\"']?"
     r"(?: {0,3}[:=] {0,3}| {1,12})(\d{1,9}(?:\.\d{1,9})?)(?: ?(ms|s)\b)?(-\d\d)?"
@@ -42,7 +47,6 @@ def numbers(frames: Frames) -> pl.DataFrame:
     """
     forms = (
         _in_lines(frames),
-        _in_blocks(frames),
         _in_lists(frames),
         _in_tables(frames),
         logged_marks.parts(frames).select(KEPT),
@@ -100,32 +104,18 @@ def _counts_steps() -> pl.Expr:
     return (pl.col("raw").str.contains(COUNTER) & is_step).fill_null(False)
 
 
-def _in_blocks(frames: Frames) -> pl.DataFrame:
-    """Return KEPT of Megatron's lists of ranks; the line of a list is its step."""
-    lists = frames.message(BLOCKS)
-    if "timer" not in lists.columns:
-        return pl.DataFrame(schema=dict.fromkeys(KEPT))
-    return lists.select(
-        pl.col("of_rank").alias("rank"),
-        "source",
-        pl.col("line") + pl.col("below"),
-        *(pl.col("line").alias(c) for c in ("record", "step")),
-        t=pl.lit(None, TIME),
-        told_host=pl.lit(None, pl.String),
-        raw="timer",
-        number=pl.col("took_us").cast(pl.Float64),
-        unit=pl.lit("us"),
-    )
-
-
 def _in_tables(frames: Frames) -> pl.DataFrame:
-    """Return KEPT of tables: one with a row a rank is of one step, as its line."""
-    rows = frames.message(TABLE)
+    """Return KEPT of tables and of Megatron's lists of ranks.
+
+    What has a row a rank is of one step, whose number is that of its first line.
+    """
+    rows = frames.message(BLOCKS, TABLE)
     if "timer" not in rows.columns:
         return pl.DataFrame(schema=dict.fromkeys(KEPT))
-    rows = with_nulls(rows, {"of_rank": pl.Int64(), "of_step": pl.Int64()})
+    rows = with_nulls(rows, OF_TABLES)
     line = pl.col("line") + pl.col("below")
     of_rank = pl.col("of_rank").is_not_null() & pl.col("of_step").is_null()
+    in_us = pl.when(pl.col("took_us").is_not_null()).then(pl.lit("us"))
     return rows.drop_nulls("timer").select(
         pl.coalesce("of_rank", "rank").alias("rank"),
         "source",
@@ -133,10 +123,10 @@ def _in_tables(frames: Frames) -> pl.DataFrame:
         record=pl.when(of_rank).then("line").otherwise(line),
         step=pl.when(of_rank).then("line").otherwise("of_step"),
         t=pl.lit(None, TIME),
-        told_host=pl.col("on").cast(pl.String),
+        told_host="on",
         raw="timer",
-        number="took",
-        unit="unit",
+        number=pl.coalesce("took", pl.col("took_us").cast(pl.Float64)),
+        unit=pl.coalesce("unit", in_us),
     )
 
 

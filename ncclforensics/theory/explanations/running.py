@@ -27,7 +27,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         return
     costs = (
         ("running", 1.0),
-        ("long wait", float(case.waited_long)),
+        ("long wait", float(standstill.waited_long(case.frames))),
         *sides.unexplained(case, end, ()),
     )
     yield Story("", (), None, what="running", costs=costs)

@@ -30,9 +30,9 @@ def parse(text: str) -> list[dict[str, object]]:
     one of hosts there are no rows.
     """
     lines = capped(text).splitlines()
-    cut = next((c for c in "|,\t;" if lines and c in lines[0]), None)
+    cut = separator(lines[0]) if lines else None
     places: dict[str, int] = {}
-    for at, name in enumerate(_cells(lines[0], cut) if lines else ()):
+    for at, name in enumerate(cells(lines[0], cut) if lines else ()):
         for column, shape in _NAMES.items():
             if shape.fullmatch(name):
                 places.setdefault(column, at)
@@ -42,7 +42,7 @@ def parse(text: str) -> list[dict[str, object]]:
     for line in lines[1:]:
         if _RULE.match(line) and line.strip():
             continue
-        told = _cells(line, cut)
+        told = cells(line, cut)
         if max(places.values()) >= len(told):
             break
         named = {column: told[at] for column, at in places.items()}
@@ -59,5 +59,11 @@ def parse(text: str) -> list[dict[str, object]]:
     return rows
 
 
-def _cells(line: str, cut: str | None) -> list[str]:
+def separator(names: str) -> str | None:
+    """Return what stands between the names of columns; None if only blanks do."""
+    return next((cut for cut in "|,\t;" if cut in names), None)
+
+
+def cells(line: str, cut: str | None) -> list[str]:
+    """Return the cells of a row, without the bars at its ends."""
     return [cell.strip() for cell in line.strip().strip("|").split(cut)]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 
 from ncclforensics.parsers.logs.message_parsers.limits import capped
+from ncclforensics.parsers.logs.message_parsers.rank_table import cells, separator
 
 COLUMNS = ("timer", "of_rank", "of_step", "on", "took", "unit", "below")
 KINDS = {"of_rank": "int", "of_step": "int", "took": "float", "below": "int"}
@@ -33,9 +34,10 @@ def parse(text: str) -> list[dict[str, object]]:
     "s", "ms", or None if the line of names tells none.
     """
     lines = capped(text).splitlines()
-    cut = next((c for c in "|\t;," if lines and c in lines[0]), None)
-    head = _UNIT.sub("", _COMMENT.sub("", lines[0])) if lines else ""
-    names = _cells(head, cut) if lines else []
+    if not lines:
+        return []
+    cut = separator(lines[0])
+    names = cells(_UNIT.sub("", _COMMENT.sub("", lines[0])), cut)
     at = _leading(names)
     if not {"of_rank", "of_step"} & at.keys():
         return []
@@ -45,10 +47,10 @@ def parse(text: str) -> list[dict[str, object]]:
     for below, line in enumerate(lines[1:], 1):
         if _RULE.match(line):
             continue
-        cells = _cells(line, cut)
-        whose = {w: cells[n] for w, n in at.items() if n < len(cells)}
+        row = cells(line, cut)
+        whose = {w: row[n] for w, n in at.items() if n < len(row)}
         numbers = {w: n for w, n in whose.items() if w != "on"}
-        if len(cells) != len(names) or not all(map(str.isdecimal, numbers.values())):
+        if len(row) != len(names) or not all(map(str.isdecimal, numbers.values())):
             break
         rows += [
             {
@@ -56,12 +58,12 @@ def parse(text: str) -> list[dict[str, object]]:
                 **dict.fromkeys(_WHOSE),
                 **{w: int(number[:9]) for w, number in numbers.items()},
                 "on": whose.get("on"),
-                "took": float(cells[n]),
+                "took": float(row[n]),
                 "unit": told and told[1],
                 "below": below,
             }
             for n, name in timers.items()
-            if _NUMBER.fullmatch(cells[n])
+            if _NUMBER.fullmatch(row[n])
         ]
     return rows
 
@@ -78,7 +80,3 @@ def _leading(names: list[str]) -> dict[str, int]:
             break
         at[what] = n
     return at
-
-
-def _cells(line: str, cut: str | None) -> list[str]:
-    return [cell.strip() for cell in line.strip().strip("|").split(cut)]
