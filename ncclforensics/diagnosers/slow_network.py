@@ -15,11 +15,11 @@ How we know
     Or by how long calls take on their last member, which waits for nobody: twice as
     long in one group or link as in its sisters, all the time. GPU times tell that, of
     dumps with `TORCH_NCCL_ENABLE_TIMING=1` or of NCCL's Inspector. If only one host is
-    common to all that are slow, it is named; else the two ends are told, and nobody is
-    named. If the only sign is that calls, or the steps of a log (Megatron, NeMo,
-    `dt=8.9s`), take twice as long from one on to the end, this is possible, and nobody
-    is named, unless `ethtool` or `ibstat` shows one host's port slower than the port of
-    that name on most hosts: then that host is named.
+    common to all that are slow, it is named; else nobody is named, and the members or
+    the two ends are suspects. If the only sign is that calls, or the steps of a log
+    (Megatron, NeMo, `dt=8.9s`), take twice as long from one on to the end, this is
+    possible, and nobody is named, unless `ethtool` or `ibstat` shows one host's port
+    slower than the port of that name on most hosts: then that host is named.
 
 What to do
     `ibstat mlx5_X | grep Rate` and `mlxlink -d mlx5_X` on the named host: reseat or
@@ -44,10 +44,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.identity import host_blocks
 from ncclforensics.evidence import common, logged_transfers, step_times, transfers
 from ncclforensics.model import wanted
 from ncclforensics.model.actions import Action
-from ncclforensics.model.findings import Cite, Finding
+from ncclforensics.model.findings import MOST_SUSPECTS, Cite, Finding, Suspect
 from ncclforensics.theory import slow_ranks
 
 if TYPE_CHECKING:
@@ -183,16 +184,19 @@ def _by_calls(frames: Frames) -> Finding | None:
     if not slow_ranks.runs(frames):
         return None
     if (told := transfers.slower(frames)) is not None:
-        return _of_calls(told, "in its sisters", LAST, "likely")
+        sisters = "on other links" if told.is_message else "in its sister groups"
+        return _of_calls(frames, told, sisters, LAST, "likely")
     is_even = slow_ranks.slow(frames) is None
     if is_even and (told := logged_transfers.slower(frames)) is not None:
-        return _of_calls(told, "elsewhere", EVEN, "likely")
+        return _of_calls(frames, told, "elsewhere", EVEN, "likely")
     if (told := transfers.fallen(frames)) is not None:
-        return _of_calls(told, "before", LAST, "possible")
+        return _of_calls(frames, told, "before", LAST, "possible")
     return None
 
 
-def _of_calls(told: Slower, than: str, alone: str, confidence: Confidence) -> Finding:
+def _of_calls(
+    frames: Frames, told: Slower, than: str, alone: str, confidence: Confidence
+) -> Finding:
     """Return the finding of calls that are slower `than`; `alone`: by no wait."""
     ends = f"{common.ranks(told.ranks)}{common.on(told.hosts)}"
     who = (
@@ -200,8 +204,8 @@ def _of_calls(told: Slower, than: str, alone: str, confidence: Confidence) -> Fi
     )
     more = f", and so in {told.many - 1} more" if told.many > 1 else ""
     what = (
-        f"{who} {told.slow_ms / told.usual_ms:.1f} times as long as {than}: "
-        f"{told.slow_ms:,.1f} ms, not {told.usual_ms:,.1f}{more}"
+        f"{who} {told.slow_ms:,.1f} ms, {told.usual_ms:,.1f} {than}: "
+        f"{told.slow_ms / told.usual_ms:.1f} times as long{more}"
     )
     hosts = told.blamed
     where = f"{common.named(hosts)}: " if hosts else ""
@@ -216,15 +220,41 @@ def _of_calls(told: Slower, than: str, alone: str, confidence: Confidence) -> Fi
             for row in told.lines.select("source", "line", "text").iter_rows()
         ),
         explanation=f"{alone}: the transfer is slow, by a link, a card, a switch port, "
-        "or the traffic of others.",
+        f"or the traffic of others.{_rail(frames, told)}",
         remedy=(
             Action(f"ibstat | grep -E 'CA|Rate'{at}", only="infiniband"),
             Action(f"ethtool IFACE | grep Speed{at}", only="no infiniband"),
             f"all_reduce_perf -b 1G -e 1G   # nccl-tests, {test}",
         ),
         hosts=hosts,
-        ranks=(),
+        suspects=() if hosts else _ends(frames, told),
     )
+
+
+def _ends(frames: Frames, told: Slower) -> tuple[Suspect, ...]:
+    """Return the ranks between which calls are slow, each as suspect as the others."""
+    op, weight = "messages are" if told.is_message else f"{told.op} is", len(told.ranks)
+    return tuple(
+        Suspect(
+            rank,
+            common.host_of(frames, rank),
+            round(1 / weight, 3),
+            f"its {op} slow; it may be the other {'end' if weight == 2 else 'members'}",
+        )
+        for rank in sorted(told.ranks)[:MOST_SUSPECTS]
+    )
+
+
+def _rail(frames: Frames, told: Slower) -> str:
+    """Say that ranks are one GPU of each host, at the same place: one rail; or ""."""
+    homes = host_blocks.by_host(frames["ranks"].drop_nulls(["host", "rank"]))
+    mine = [sorted(home) for home in homes if not home.isdisjoint(told.ranks)]
+    places = {home.index(rank) for home in mine for rank in told.ranks if rank in home}
+    are_apart = len(mine) == len(told.ranks) == len(told.hosts) > 1 == len(places)
+    if not are_apart or not all(map(host_blocks.is_one, mine)):
+        return ""
+    gpu = f"GPU {min(places)} of each of their hosts"
+    return f" They are {gpu}: compare the cards of that rail."
 
 
 def _by_steps(frames: Frames) -> Finding | None:

@@ -55,7 +55,8 @@ class Finding:
     `calls` are the numbers of the calls through which others wait for the ranks, if
     that shows them. `variant` is what the evidence shows of where the failure lies,
     beyond its class: see `diagnosers.domains`. `remedy` is what to do, the best first;
-    only a ranked finding has it in words.
+    only a ranked finding has it in words. `suspects` are the ranks that it leaves to
+    look at, where it names none.
     """
 
     slug: str
@@ -74,6 +75,7 @@ class Finding:
     reports: bool = False
     calls: frozenset[int] = frozenset()
     variant: str = ""
+    suspects: tuple[Suspect, ...] = ()
 
 
 HOST = "HOST"  # in a class's `restart`, for the hosts of a finding

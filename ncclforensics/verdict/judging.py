@@ -57,6 +57,8 @@ def ranked(
         signs = 0
     found = ranking.rank(said, diagnosers.CLASSES, signs, told)
     suspected = suspects.suspects(joined)
+    if not suspected and found.verdict is not None:
+        suspected = found.verdict.suspects
     if not suspected and _names_nobody(found.verdict):
         suspected = first_exits.suspects(joined)
     if not suspected and found.verdict is None and found.outcome == "inconclusive":

@@ -38,21 +38,26 @@ def test_a_group_that_is_slower_than_its_sisters_is_told_and_nobody_blamed(tmp_p
     told = report(tmp_path, {"d2": 2.5})
     assert (told.verdict.slug, told.verdict.confidence) == ("slow-network", "likely")
     assert "all_reduce of ranks 2,6,10,14" in told.verdict.headline
-    assert "2.5 times as long as in its sisters" in told.verdict.headline
+    assert "84.0 in its sister groups: 2.5 times as long" in told.verdict.headline
     assert told.verdict.culprits.ranks == told.verdict.culprits.hosts == ()
+    assert "GPU 2 of each of their hosts" in told.verdict.explanation
+    assert [(s.rank, s.weight) for s in told.suspects] == [
+        (rank, 0.25) for rank in (2, 6, 10, 14)
+    ]
 
 
 def test_the_only_host_of_the_slower_group_is_blamed(tmp_path):
     told = report(tmp_path, {"i2": 4.0}, transfer=0.3)
     assert told.verdict.slug == "slow-network"
     assert told.verdict.culprits.hosts == ("gpu0003",)
+    assert told.suspects == ()
 
 
 def test_a_bandwidth_that_falls_for_good_is_possible(tmp_path):
     told = report(tmp_path, {f"d{n}": 2.5 for n in range(4)}, Falling)
     (found,) = (f for f in told.findings if f.slug == "slow-network")
     assert found.confidence == "possible"
-    assert "2.5 times as long as before" in found.headline
+    assert "before: 2.5 times as long" in found.headline
     assert "and so in 3 more" in found.headline
 
 
