@@ -15,6 +15,8 @@ from ncclforensics.model import tables
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
+    from ncclforensics.model.notes import Note
+
 Answer = TypeVar("Answer")
 Question = TypeVar("Question", bound="Callable[..., Any]")
 PLAIN = (pl.DataFrame, pl.Series)
@@ -112,6 +114,11 @@ class Frames:
         known = _answers.get(self, {}).items()
         _answers[more] = {ask: a for ask, a in known if a[1].isdisjoint(added)}
         return more
+
+    def noting(self, *notes: Note, **added: pl.DataFrame) -> Frames:
+        """Return these frames with notes, and with what `adding` puts in."""
+        told = pl.concat([self["notes"], tables.noted(notes)])
+        return self.adding(notes=told, **added)
 
     def holds_the_same_as(self, other: Frames) -> bool:
         """Whether each frame of these is the very frame of `other` with its name."""

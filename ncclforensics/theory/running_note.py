@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import polars as pl
+from typing import TYPE_CHECKING
 
-from ncclforensics.model import tables
 from ncclforensics.model.folding import count
-from ncclforensics.model.frames import Frames
 from ncclforensics.model.notes import Note
 from ncclforensics.theory import running_margin, weigh
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
 
 
 def noted(frames: Frames) -> Frames:
@@ -21,7 +22,4 @@ def noted(frames: Frames) -> Frames:
     if free:
         why = f"{free} of {count(len(case.seen), 'rank')} are between two calls"
     text = f"if it hung, dump it again: {why}, as in a job that runs"
-    note = tables.noted([Note("theory", text)])
-    return Frames(
-        {**frames.tables, "notes": pl.concat([frames["notes"], note])}, frames.messages
-    )
+    return frames.noting(Note("theory", text))

@@ -11,6 +11,7 @@ import polars as pl
 
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, remembered
+from ncclforensics.model.notes import Note
 from ncclforensics.model.tables import CITE
 
 PROCESS, FAULT = "collect.process", "kernel.segfault"
@@ -100,9 +101,7 @@ def without_strangers(frames: Frames) -> Frames:
         return frames
     kept = frames["exits"].join(theirs, on=[*CITE], how="anti", maintain_order="left")
     text = "the kernel tells of processes that died and are no ranks: those there live"
-    note = {"stage": "correlate", "text": text, "source": theirs["source"][0]}
-    notes = pl.concat([frames["notes"], tables.rows("notes", [note])])
-    return Frames({**frames.tables, "exits": kept, "notes": notes}, frames.messages)
+    return frames.noting(Note("correlate", text, theirs["source"][0]), exits=kept)
 
 
 @remembered

@@ -25,6 +25,7 @@ from ncclforensics.correlate.identity import (
 )
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, needing
+from ncclforensics.model.notes import Note
 from ncclforensics.model.plans import collected
 from ncclforensics.model.tables import CITE
 
@@ -88,14 +89,7 @@ def identify(frames: Frames) -> Frames:
     owners = resolved.select("rank", there, "pid").drop_nulls()
     ranked = _filled(ranked, owners.unique(process, keep="none"), process)
     ranked = _filled(ranked, containers.owners(ranked["exits"], resolved), [*CITE])
-    return Frames(
-        {
-            **ranked.tables,
-            "ranks": resolved,
-            "notes": pl.concat([ranked["notes"], notes]),
-        },
-        ranked.messages,
-    )
+    return ranked.noting(*notes, ranks=resolved)
 
 
 def _denied(claims: pl.DataFrame, owners: pl.DataFrame) -> pl.DataFrame:
@@ -276,7 +270,7 @@ def _filled(
     return frames if told.holds_the_same_as(frames) else told
 
 
-def _resolved(claims: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _resolved(claims: pl.DataFrame) -> tuple[pl.DataFrame, list[Note]]:
     """Return one row per rank, and notes on conflicts, which become null."""
     known = claims.lazy().drop_nulls("rank").filter(pl.col("rank") >= 0)
     # after a restart the last attempt counts; the log of its agent names no attempt
@@ -299,15 +293,15 @@ def _resolved(claims: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     )
     # only host and GPU mark a conflict: pids differ because a process forks helpers
     torn = [
-        {
-            "stage": "correlate",
-            "text": f"rank {row['rank']} is claimed by {len(row[c])} {what}: "
+        Note(
+            "correlate",
+            f"rank {row['rank']} is claimed by {len(row[c])} {what}: "
             f"{', '.join(sorted(row[c])[:4])}",
-            "source": row["source"],
-            "line": row["line"],
-        }
+            row["source"],
+            row["line"],
+        )
         for c, what in (("host", "hosts"), ("bus_id", "GPUs"))
         if (values[c].list.len() > 1).any()
         for row in values.filter(pl.col(c).list.len() > 1).sort("rank").to_dicts()
     ]
-    return tables.conform("ranks", one), tables.rows("notes", torn)
+    return tables.conform("ranks", one), torn

@@ -11,8 +11,8 @@ import re
 import polars as pl
 
 from ncclforensics.correlate.runs.jobs import numbered
-from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
+from ncclforensics.model.notes import Note
 
 STATE, SHOWN = "slurm.state", "slurm.job"
 TABLES = r"^slurm\.(?:sacct\..*|state)$"
@@ -47,14 +47,13 @@ def of_this_job(frames: Frames) -> Frames:
             return frame
         return frame.join(gone, on=key, how="anti", maintain_order="left")
 
-    notes = frames["notes"]
-    if not known:
-        text = NOTE.format(count=listed.len())
-        note = {"stage": "correlate", "text": text, "source": told["source"][0]}
-        notes = pl.concat([notes, tables.rows("notes", [note])])
     kept = {name: keep(frame) for name, frame in frames.messages.items()}
-    rest = {**frames.tables, "events": keep(frames["events"]), "notes": notes}
-    return Frames(rest, {name: f for name, f in kept.items() if f.height})
+    rest = {**frames.tables, "events": keep(frames["events"])}
+    ours = Frames(rest, {name: f for name, f in kept.items() if f.height})
+    if known:
+        return ours
+    text = NOTE.format(count=listed.len())
+    return ours.noting(Note("correlate", text, told["source"][0]))
 
 
 def _with_job(frames: Frames, name: str) -> pl.DataFrame:

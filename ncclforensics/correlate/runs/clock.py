@@ -18,9 +18,9 @@ from ncclforensics.correlate.traces import communicators
 from ncclforensics.correlate.traces.call_summary import outline
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
+from ncclforensics.model.notes import Note
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from datetime import datetime
 
 QUARTER_NS = 15 * 60 * 1_000_000_000  # zones differ by multiples of this
@@ -60,7 +60,7 @@ def with_year(frames: Frames) -> Frames:
 
     filled = _with_fed(frames.each(fill))
     text = f"stamps without a zone are {_signed(zone)} ahead of UTC, by watchdog lines"
-    return on_one_clock(_noted(filled, [text]) if zone else filled)
+    return on_one_clock(filled.noting(Note("correlate", text)) if zone else filled)
 
 
 def comparable(frames: Frames) -> Frames:
@@ -99,7 +99,7 @@ def on_one_clock(frames: Frames) -> Frames:
         f"the ends of {seen:,} common calls; its times are corrected"
         for host, wrong, seen in errors.sort("host").iter_rows()
     ]
-    return _noted(frames.each(shift), texts)
+    return frames.each(shift).noting(*(Note("correlate", text) for text in texts))
 
 
 def skew(frames: Frames) -> pl.DataFrame:
@@ -223,11 +223,3 @@ def _signed(nanoseconds: int) -> str:
     if abs(nanoseconds) >= QUARTER_NS:
         return f"{seconds / 3600:+.2f} h"
     return f"{seconds:+.1f} s"
-
-
-def _noted(frames: Frames, texts: Iterable[str]) -> Frames:
-    notes = tables.rows("notes", [{"stage": "correlate", "text": t} for t in texts])
-    return Frames(
-        {**frames.tables, "notes": pl.concat([frames["notes"], notes])},
-        frames.messages,
-    )

@@ -17,6 +17,7 @@ from ncclforensics.correlate.traces import call_summary, communicators
 from ncclforensics.model import tables
 from ncclforensics.model.errors import UsageError
 from ncclforensics.model.frames import Frames, needing
+from ncclforensics.model.notes import Note
 from ncclforensics.model.plans import collected
 
 if TYPE_CHECKING:
@@ -275,24 +276,20 @@ def _ranks(frames: Frames) -> pl.DataFrame:
     return pl.concat(parts).drop_nulls().unique()
 
 
-def _note(
-    job: int, numbers: pl.DataFrame, failed: pl.DataFrame, chosen: str
-) -> dict[str, object]:
+def _note(job: int, numbers: pl.DataFrame, failed: pl.DataFrame, chosen: str) -> Note:
     mine = numbers.filter(pl.col("job") == job)
     lines = failed.filter(pl.col("job") == job).sort("t", "source", "line")
     says = f" (it says: {str(lines['text'][0])[:100]})" if lines.height else ""
-    return {
-        "stage": "correlate",
-        "text": f"job {mine['name'][0]} is left out: this is about job {chosen}; "
+    return Note(
+        "correlate",
+        f"job {mine['name'][0]} is left out: this is about job {chosen}; "
         f"give its files alone to see it{says}",
-        "source": mine["source"][0],
-        "line": lines["line"][0] if lines.height else None,
-    }
+        mine["source"][0],
+        lines["line"][0] if lines.height else None,
+    )
 
 
-def _without(
-    frames: Frames, gone: pl.Series, notes: Iterable[dict[str, object]]
-) -> Frames:
+def _without(frames: Frames, gone: pl.Series, notes: Iterable[Note]) -> Frames:
     """Drop the rows of the sources in `gone`, and mark these in `sources`."""
 
     def keep(frame: pl.DataFrame) -> pl.DataFrame:
@@ -309,5 +306,4 @@ def _without(
         .alias("kind"),
         pl.when(theirs).then(None).otherwise("rank").alias("rank"),
     )
-    told = pl.concat([frames["notes"], tables.rows("notes", notes)])
-    return Frames({**kept.tables, "sources": sources, "notes": told}, kept.messages)
+    return kept.noting(*notes, sources=sources)

@@ -10,12 +10,18 @@ failure.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import polars as pl
 
 from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.traces import communicators
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, needing
+from ncclforensics.model.notes import Note
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FAILED = "torchelastic.failed"
 # printed once by an agent: when it starts, and when it gives up
@@ -35,10 +41,7 @@ NOT_SPLIT = ("sources", "notes", "ranks", "stacks", "entries")
 def labelled(frames: Frames) -> Frames:
     """Fill in `attempt` where lines show it; note communicators of two jobs."""
     bounds = pl.concat([_by_agent(frames), _by_wave(frames)])
-    told = Frames(
-        {**frames.tables, "notes": pl.concat([frames["notes"], _two_jobs(frames)])},
-        frames.messages,
-    )
+    told = frames.noting(*_two_jobs(frames))
     if bounds.is_empty():
         return told
     bounds = bounds.unique(["source", "line"], keep="first").sort("line")
@@ -91,11 +94,11 @@ def last(frames: Frames, wanted: int | None = None) -> Frames:
         name: frame if name in NOT_SPLIT else keep(frame)
         for name, frame in frames.tables.items()
     }
-    kept["notes"] = pl.concat([frames["notes"], tables.rows("notes", notes)])
     left = pl.DataFrame({"attempt": [n for n in numbers if n != chosen]})
     left = left.join(_reached(frames), on="attempt", how="left", maintain_order="left")
     kept["others"] = pl.concat([frames["others"], tables.conform("others", left)])
-    return Frames(kept, {name: keep(frame) for name, frame in frames.messages.items()})
+    messages = {name: keep(frame) for name, frame in frames.messages.items()}
+    return Frames(kept, messages).noting(*notes)
 
 
 def _reached(frames: Frames) -> pl.DataFrame:
@@ -117,7 +120,7 @@ def _worked(events: pl.DataFrame) -> bool:
     return not message.str.contains(START_UP).any()
 
 
-def _note(frames: Frames, number: int, chosen: int) -> dict[str, object]:
+def _note(frames: Frames, number: int, chosen: int) -> Note:
     events = frames["events"].filter(pl.col("attempt") == number)
     first = events.sort("source", "line").row(0, named=True)
     raised = frames.message(*RAISED).filter(pl.col("attempt") == number)
@@ -128,12 +131,8 @@ def _note(frames: Frames, number: int, chosen: int) -> dict[str, object]:
         shown = texts.unique(maintain_order=True).head(3).to_list()
         says = f" (it raised {'; '.join(shown)})" if shown else ""
     what = "an earlier attempt" if number < chosen else "a later one that never began"
-    return {
-        "stage": "correlate",
-        "text": f"attempt {number} is left out, {what}{says}",
-        "source": first["source"],
-        "line": first["line"],
-    }
+    text = f"attempt {number} is left out, {what}{says}"
+    return Note("correlate", text, first["source"], first["line"])
 
 
 @needing(FAILED, otherwise=BOUND)
@@ -187,14 +186,13 @@ def _by_wave(frames: Frames) -> pl.DataFrame:
     )
 
 
-def _two_jobs(frames: Frames) -> pl.DataFrame:
-    """Return notes on communicators of all ranks that share no process."""
+def _two_jobs(frames: Frames) -> Iterator[Note]:
+    """Yield a note on communicators of all ranks that share no process."""
     members = communicators.strangers(frames)
     if members.is_empty():
-        return tables.empty("notes")
+        return
     row = members.row(0, named=True)
     keys = ", ".join(members["key"].to_list()[:4])
     many = f"{members.height} jobs or attempts of {row['nranks']} ranks"
     text = f"{many} are mixed here: communicators {keys} share no process"
-    cite = {"source": row["source"], "line": row["line"]}
-    return tables.rows("notes", [{"stage": "correlate", "text": text, **cite}])
+    yield Note("correlate", text, row["source"], row["line"])

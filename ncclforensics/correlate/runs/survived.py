@@ -12,13 +12,18 @@ process logs below is enough. An exception that ends a thread does not end its p
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import polars as pl
 
 from ncclforensics.correlate.runs import finished, job, later_steps, unknown_failures
 from ncclforensics.correlate.runs.later_steps import MORE
-from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
+from ncclforensics.model.notes import Note
 from ncclforensics.model.tables import CITE, FAILING, TIME, TROUBLED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 OF_PROGRAM = r"^(?:python|uncaught)\."
 TRACEBACK = "python.traceback"
@@ -62,12 +67,9 @@ def without(frames: Frames) -> Frames:
         for name, frame in frames.messages.items()
         if name in names
     }
-    notes = pl.concat([frames["notes"], _notes(lines)])
     events = events.with_columns(role.alias("role")).drop("went_on")
-    return Frames(
-        {**frames.tables, "events": events, "notes": notes},
-        {**frames.messages, **messages},
-    )
+    kept = {**frames.tables, "events": events}
+    return Frames(kept, {**frames.messages, **messages}).noting(*_notes(lines))
 
 
 def _is_raised() -> pl.Expr:
@@ -263,16 +265,8 @@ def _going(frames: Frames) -> pl.DataFrame:
     ).select("source", "line")
 
 
-def _notes(lines: pl.DataFrame) -> pl.DataFrame:
+def _notes(lines: pl.DataFrame) -> Iterator[Note]:
     first = lines.sort(PLACE).unique("rank", keep="first", maintain_order=True)
-    return tables.rows(
-        "notes",
-        (
-            {
-                "stage": "correlate",
-                "text": TEXT % ("a process" if rank is None else f"rank {rank}"),
-                **dict(zip(CITE, place, strict=True)),
-            }
-            for rank, *place in first.select("rank", *PLACE).iter_rows()
-        ),
-    )
+    for rank, source, line in first.select("rank", *PLACE).iter_rows():
+        who = "a process" if rank is None else f"rank {rank}"
+        yield Note("correlate", TEXT % who, source, line)

@@ -12,8 +12,8 @@ import polars as pl
 
 from ncclforensics.correlate.runs import clock
 from ncclforensics.correlate.traces import call_summary
-from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
+from ncclforensics.model.notes import Note
 from ncclforensics.model.span import ALWAYS, Span
 from ncclforensics.model.tables import FAILING
 
@@ -53,13 +53,11 @@ def within(frames: Frames, span: Span) -> Frames:
 
     told = [f"lines on failures at other times ({outside.height:,})"]
     told += [f"dumps of other times ({len(dumps):,})"] if len(dumps) else []
-    said = [
-        {"stage": "correlate", "text": f"left out as asked: {what}"} for what in told
-    ]
+    said = [Note("correlate", f"left out as asked: {what}") for what in told]
     kept = {name: without_dumps(frame) for name, frame in frames.tables.items()}
     kept |= {name: keep(kept[name]) for name in FED if name in kept}
-    kept["notes"] = pl.concat([frames["notes"], tables.rows("notes", said)])
-    return Frames(kept, {name: keep(frame) for name, frame in frames.messages.items()})
+    messages = {name: keep(frame) for name, frame in frames.messages.items()}
+    return Frames(kept, messages).noting(*said)
 
 
 def _is_outside(span: Span) -> pl.Expr:

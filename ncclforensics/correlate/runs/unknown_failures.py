@@ -9,9 +9,8 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics.correlate.runs import job, later_steps
-from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, remembered
-from ncclforensics.model.notes import UNKNOWN
+from ncclforensics.model.notes import UNKNOWN, Note
 
 BY_WORDS, OF_PERSON = "uncaught.failure", "uncaught.hang"
 BY_LEVEL = ("uncaught.level", "uncaught.record")
@@ -93,7 +92,4 @@ def noted(frames: Frames) -> Frames:
         last = _quoted(told.row(-1, named=True))
         text += f", as {told.height - 1:,} more do, at last {last}"
     text += "; `ncclforensics grammars check FILE` shows them: please send them in"
-    row = {"stage": UNKNOWN, "text": text}
-    row |= {key: first[key] for key in ("source", "line")}
-    added = pl.concat([frames["notes"], tables.rows("notes", [row])])
-    return Frames({**frames.tables, "notes": added}, frames.messages)
+    return frames.noting(Note(UNKNOWN, text, first["source"], first["line"]))

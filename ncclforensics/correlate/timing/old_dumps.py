@@ -13,8 +13,8 @@ from datetime import timedelta
 import polars as pl
 
 from ncclforensics.correlate.traces import call_summary
-from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, remembered
+from ncclforensics.model.notes import Note
 
 # hosts may print a local time, and clocks may be wrong; a hang is seldom as long
 MOST = timedelta(days=2)
@@ -44,7 +44,4 @@ def noted(frames: Frames) -> Frames:
         f"the newest call of any dump is {older.days:,} days older than the first "
         "line of any log: if the dumps are an earlier job's, give the logs alone"
     )
-    note = tables.rows("notes", [{"stage": "correlate", "text": text}])
-    return Frames(
-        {**frames.tables, "notes": pl.concat([frames["notes"], note])}, frames.messages
-    )
+    return frames.noting(Note("correlate", text))

@@ -7,6 +7,8 @@ and the earlier ones are left out: two states of one rank would be taken for one
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import polars as pl
 
 from ncclforensics.correlate.timing import (
@@ -22,6 +24,10 @@ from ncclforensics.correlate.traces import call_summary, process_stacks
 from ncclforensics.model import tables
 from ncclforensics.model.folding import are, count, name_ranks
 from ncclforensics.model.frames import Frames
+from ncclforensics.model.notes import Note
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 # frames that a dump's rows are dropped from; `stacks` are shared with other dumps
 OF_A_DUMP = ("templates", "outline", "collectives", "positions", "groups")
@@ -110,31 +116,29 @@ def _alone(frames: Frames, pairs: pl.DataFrame) -> pl.DataFrame:
 
 def _notes(
     pairs: pl.DataFrame, twice: pl.Series, alone: pl.DataFrame
-) -> list[dict[str, object]]:
-    notes = []
+) -> Iterator[Note]:
     if pairs.height:
         ranks = pairs["rank"].n_unique()
         text = (
             f"{count(pairs.height, 'dump')} {are(pairs.height)} earlier snapshots of "
             f"{count(ranks, 'rank')}: compared with the last one, which counts"
         )
-        notes.append({"text": text, "source": pairs["source_a"][0]})
+        yield Note("correlate", text, pairs["source_a"][0])
     if twice.len():
         many = f"{count(twice.len(), 'dump')} {are(twice.len())}"
         text = f"{many} copies of others and left out"
-        notes.append({"text": text, "source": twice[0]})
+        yield Note("correlate", text, twice[0])
     if alone.height:
         who = name_ranks(alone["rank"], most=FOLDED)
         text = f"no later snapshot of {who}: it is older than those of the peers"
-        notes.append({"text": text, "source": alone["source"][0]})
-    return [{"stage": "correlate", **note} for note in notes]
+        yield Note("correlate", text, alone["source"][0])
 
 
 def _without_dumps(
     frames: Frames,
     earlier: pl.Series,
     twice: pl.Series,
-    notes: list[dict[str, object]],
+    notes: Iterable[Note],
 ) -> Frames:
     """Drop the rows of the `earlier` and `twice` dumps, and mark these in `sources`."""
     gone = pl.concat([earlier, twice])
@@ -160,8 +164,7 @@ def _without_dumps(
         .alias("kind"),
         pl.when(theirs).then(None).otherwise("rank").alias("rank"),
     )
-    kept["notes"] = pl.concat([frames["notes"], tables.rows("notes", notes)])
-    return Frames(kept, frames.messages)
+    return Frames(kept, frames.messages).noting(*notes)
 
 
 def _without_stacks(frames: Frames, spied: pl.DataFrame) -> Frames:

@@ -18,11 +18,13 @@ import polars as pl
 from ncclforensics.correlate.traces import communicators
 from ncclforensics.correlate.traces.communicators import PROCESS
 from ncclforensics.model import tables
-from ncclforensics.model.frames import Frames
+from ncclforensics.model.notes import Note
 from ncclforensics.model.tables import CITE, NCCL_P2P
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from ncclforensics.model.frames import Frames
 
 MESSAGE = "nccl.coll"
 DTYPES = (
@@ -51,14 +53,14 @@ def with_calls(frames: Frames) -> Frames:
     made: list[pl.DataFrame] = []
     reached: list[pl.DataFrame] = []
     members: Told = []
-    notes: Told = []
+    notes: list[Note] = []
     for (key,), lines in calls.group_by("key", maintain_order=True):
         own = owners.filter(pl.col("key") == key)
         cites = {"source": lines["source"][0], "line": lines["line"][0]}
         why, first = _doubts(frames, lines, own)
         if why is not None:
             text = f"calls of communicator {key} are not counted: {why}"
-            notes.append({"stage": "correlate", "text": text, **cites})
+            notes.append(Note("correlate", text, **cites))
             continue
         numbered = lines.drop_nulls("seq")
         made.append(numbered.filter(pl.col("seq") >= first))
@@ -66,15 +68,11 @@ def with_calls(frames: Frames) -> Frames:
         ranks = sorted(own["rank"].drop_nulls().unique())
         if len(ranks) == own["nranks"][0]:
             members.append({"pg": key, "members": ranks, "size": len(ranks), **cites})
-    return Frames(
-        {
-            **frames.tables,
-            "collectives": _with(frames, "collectives", *map(_as_calls, made)),
-            "positions": _with(frames, "positions", *reached),
-            "groups": _with(frames, "groups", tables.rows("groups", members)),
-            "notes": _with(frames, "notes", tables.rows("notes", notes)),
-        },
-        frames.messages,
+    return frames.noting(
+        *notes,
+        collectives=_with(frames, "collectives", *map(_as_calls, made)),
+        positions=_with(frames, "positions", *reached),
+        groups=_with(frames, "groups", tables.rows("groups", members)),
     )
 
 
