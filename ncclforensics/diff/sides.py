@@ -48,13 +48,12 @@ def side(name: str, reading: Reading) -> Side:
         path, part = name, ""
     if not part and (saved := load(Path(path))) is not None:
         return Side(name, saved, None)
-    from ncclforensics.model.frames import Frames
     from ncclforensics.tui import exported
 
     folder = Path(tempfile.mkdtemp(dir=reading.scratch))
     if not part and (found := exported.read(Path(path), folder)) is not None:
         calls = {exported.CALLS: found.calls.collect()}
-        frames = Frames({**found.frames.tables, **calls}, found.frames.messages)
+        frames = found.frames.adding(**calls)
         return Side(name, found.report, frames)
     from ncclforensics.analysis import analyze
 

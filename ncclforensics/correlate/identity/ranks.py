@@ -76,7 +76,7 @@ def identify(frames: Frames) -> Frames:
     ranked = _filled(ranked, _owners(spoken, ["source", "line"]), ["source", "line"])
     ranked = _filled(ranked, silent_child.owners(ranked), ["source", "line"])
     resolved, notes = _resolved(claims)
-    known = Frames({**ranked.tables, "ranks": resolved}, ranked.messages)
+    known = ranked.adding(ranks=resolved)
     tasks = exit_records.hosts_of_tasks(known)
     resolved = _filled(known, tasks.drop(CITE), ["rank"], "host")["ranks"]
     unheard = tasks.join(resolved, on="rank", how="anti")

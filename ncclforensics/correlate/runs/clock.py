@@ -17,11 +17,12 @@ import polars as pl
 from ncclforensics.correlate.traces import communicators
 from ncclforensics.correlate.traces.call_summary import outline
 from ncclforensics.model import tables
-from ncclforensics.model.frames import Frames
 from ncclforensics.model.notes import Note
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from ncclforensics.model.frames import Frames
 
 QUARTER_NS = 15 * 60 * 1_000_000_000  # zones differ by multiples of this
 LATE_NS = 120 * 1_000_000_000  # a watchdog may log this long after it fired
@@ -161,7 +162,7 @@ def _with_fed(frames: Frames) -> Frames:
         return joined.with_columns(pl.coalesce("t", "_t").alias("t")).drop("_t")
 
     fed = {name: fill(frames[name]) for name in ("positions", "exits")}
-    return Frames({**frames.tables, **fed}, frames.messages)
+    return frames.adding(**fed)
 
 
 def _dated(frames: Frames) -> tuple[datetime | None, datetime | None]:

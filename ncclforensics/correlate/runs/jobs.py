@@ -72,7 +72,7 @@ def last(frames: Frames, wanted: str | None = None) -> Frames:
     left = tables.rows(
         "others", [{"job": names[job], "attempt": None} for job in others]
     )
-    return Frames({**kept.tables, "others": left}, kept.messages)
+    return kept.adding(others=left)
 
 
 def _dumps_of_one(

@@ -65,7 +65,7 @@ def last(frames: Frames) -> Frames:
     if looks.is_empty():
         return kept
     looks = looks.sort("rank", "kind", "source", maintain_order=True)
-    return Frames({**kept.tables, "looks": looks}, kept.messages)
+    return kept.adding(looks=looks)
 
 
 def _without_steps(frames: Frames, looks: pl.DataFrame) -> pl.DataFrame:

@@ -27,7 +27,7 @@ def outlined(frames: Frames) -> Frames:
     """Add `outline`, made of the `entries` and `templates` of any number of dumps."""
     if not frames.has("entries"):
         return frames
-    return Frames({**frames.tables, "outline": _outline(frames)}, frames.messages)
+    return frames.adding(outline=_outline(frames))
 
 
 def outline(frames: Frames) -> pl.DataFrame:

@@ -9,11 +9,15 @@ calls leaves the closing entry out when the batch is over, and keeps its message
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import polars as pl
 
 from ncclforensics.correlate.traces.call_summary import outline, outlined
 from ncclforensics.model import tables
-from ncclforensics.model.frames import Frames
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
 
 HALVES = ("send", "recv")
 BATCH = ("source", "rank", "pg", "pg_desc", "pg_id", "batch")
@@ -155,4 +159,4 @@ def _next(collectives: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with(frames: Frames, **changed: pl.DataFrame) -> Frames:
-    return Frames({**frames.tables, **changed}, frames.messages)
+    return frames.adding(**changed)

@@ -128,7 +128,7 @@ def _as_logs(found: Frames, events: pl.DataFrame) -> Frames:
     rows = pl.coalesce(pl.col("rows").fill_null(0) + pl.col("more"), "rows")
     kind = pl.when(pl.col("more").is_not_null()).then(pl.lit("log")).otherwise("kind")
     files = files.with_columns(kind.alias("kind"), rows.alias("rows")).drop("more")
-    return Frames({**found.tables, "sources": files}, found.messages)
+    return found.adding(sources=files)
 
 
 def _lines(logs: Sequence[Source]) -> pl.DataFrame:
