@@ -60,6 +60,8 @@ MESSAGES = (
 OUT_OF_MEMORY = r"(?i)out of memory"
 # how much NCCL wanted; the line above gives the reason, if it was kept
 REFUSED = "nccl.alloc_failed"
+RAISED = "python.traceback"
+EXCEPTION = r"(?:^|^torch\.(?:cuda\.)?)OutOfMemoryError$"
 APART_NS = 2_000_000_000  # timestamps of different ranks agree to about a second
 
 REMEDY = (
@@ -71,7 +73,7 @@ REMEDY = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the first rank that ran out of GPU memory."""
-    if not frames.tells((*cuda_errors.ERRORS, *MESSAGES, REFUSED)):
+    if not frames.tells((*cuda_errors.ERRORS, *MESSAGES, REFUSED, RAISED)):
         return
     told = frames.message(*cuda_errors.ERRORS).filter(
         pl.col("level").ne_missing("INFO")
@@ -80,7 +82,8 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     sure = True
     if told.is_empty() and frames.message(*MESSAGES).is_empty():
         refused = frames.message(REFUSED)
-        errors = refused.filter(pl.col("text").str.contains("CUDA"))
+        refused = refused.filter(pl.col("text").str.contains("CUDA"))
+        errors = refused if refused.height else _cut_off(frames)
         sure = False
     common_columns = ["text", "t", "rank", "host", "device", "source", "line"]
     lines = pl.concat(
@@ -109,6 +112,21 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         devices=common.devices_of(frames, ranks),
         first_seen=common.first_seen(first),
     )
+
+
+def _cut_off(frames: Frames) -> pl.DataFrame:
+    """Return the tracebacks of torch's exception whose own line is cut off.
+
+    Of tasks of Ray that wait for each other's results the last one told is the cause.
+    """
+    raised = frames.message(RAISED)
+    if "exception" not in raised.columns:
+        return raised.clear()
+    short = raised.filter(
+        pl.col("exception").str.contains(EXCEPTION).fill_null(value=False)
+        & pl.col("message_text").is_null()
+    )
+    return short.unique("source", keep="last", maintain_order=True)
 
 
 def _placed(frames: Frames, lines: pl.DataFrame) -> pl.DataFrame:

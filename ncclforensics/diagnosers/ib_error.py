@@ -69,7 +69,7 @@ COMPLETION = (
     *("nccl.ib.completion_error", "rdma.ucx.completion", "rdma.completion"),
     *("rdma.ucx.verbs_completion", "rdma.mooncake.completion"),
     *("rdma.ucx.completion.early", "rdma.perftest.completion"),
-    "rdma.mscclpp.completion",
+    *("rdma.mscclpp.completion", "rdma.gloo.completion"),
 )
 # libfabric has status numbers of its own; most of these lines name no peer
 FABRIC = (

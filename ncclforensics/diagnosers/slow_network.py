@@ -185,7 +185,8 @@ def _by_calls(frames: Frames) -> Finding | None:
         return None
     if (told := transfers.slower(frames)) is not None:
         sisters = "on other links" if told.is_message else "in its sister groups"
-        return _of_calls(frames, told, sisters, LAST, "likely")
+        sure: Confidence = "possible" if told.even else "likely"
+        return _of_calls(frames, told, sisters, LAST, sure)
     is_even = slow_ranks.slow(frames) is None
     if is_even and (told := logged_transfers.slower(frames)) is not None:
         return _of_calls(frames, told, "elsewhere", EVEN, "likely")

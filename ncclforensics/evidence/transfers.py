@@ -7,7 +7,7 @@ so are the links of a pipeline. Known where dumps or the Inspector have GPU time
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -31,7 +31,8 @@ class Slower:
 
     `ranks` are the members of the one that loses most and `hosts` theirs, `many` how
     many are slower. `blamed` are the hosts that all slower ones share, and no other
-    has; empty unless it is one. `lines` has the columns that `cites` needs.
+    has; empty unless it is one. If `even`, no more sisters are quick than slow, so that
+    these may be of two kinds. `lines` has the columns that `cites` needs.
     """
 
     op: str
@@ -43,6 +44,7 @@ class Slower:
     usual_ms: float
     slow_ms: float
     lines: pl.DataFrame
+    even: bool = False
 
 
 @remembered
@@ -135,7 +137,10 @@ def slower(frames: Frames) -> Slower | None:
         )
         .filter(pl.col("n") >= 2 * step_times.LEAST)
         .filter(pl.len().over("what") >= SISTERS)
-        .with_columns(usual=pl.col("usually").median().over("what"))
+        # the lower one of two in the middle: links are slow for a reason, never quick
+        .with_columns(
+            usual=pl.col("usually").quantile(0.5, interpolation="lower").over("what")
+        )
         .with_columns(
             slow=pl.col("low") >= step_times.SLOWER * pl.col("usual"),
             alike=pl.col("usually") <= step_times.USUAL * pl.col("usual"),
@@ -143,7 +148,7 @@ def slower(frames: Frames) -> Slower | None:
         )
         # sisters that are of many kinds are no sisters
         .filter((pl.col("slow") | pl.col("alike")).all().over("what"))
-        .filter((2 * pl.col("slow").sum() < pl.len()).over("what"))
+        .filter((2 * pl.col("slow").sum() <= pl.len()).over("what"))
         .sort("lost", "link", descending=[True, False])
     )
     found = each.filter("slow").filter(pl.col("lost").sum().over("what") >= WORTH)
@@ -155,13 +160,9 @@ def slower(frames: Frames) -> Slower | None:
     blamed = sorted(of_all - {host for hosts in sisters["hosts"] for host in hosts})
     own = rows.join(found.head(1).select(OF_ONE), on=OF_ONE, how="semi")
     other = rows.join(sisters.head(1).select(OF_ONE), on=OF_ONE, how="semi")
-    return _told(
-        found,
-        blamed,
-        found["usual"][0],
-        found["usually"][0],
-        pl.concat([own.tail(1), other.tail(1)]),
-    )
+    lines = pl.concat([own.tail(1), other.tail(1)])
+    told = _told(found, blamed, found["usual"][0], found["usually"][0], lines)
+    return replace(told, even=found.height == sisters.height)
 
 
 def fallen(frames: Frames) -> Slower | None:

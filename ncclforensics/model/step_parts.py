@@ -41,7 +41,8 @@ _WHOLE = (
 )
 # a key of a record, and a number: what a rank took for its own part of a step
 OWN_KEY = (
-    rf"(?i)[\"'][a-z0-9_/]*(?:data|{_FORWARD}|compute)[a-z_]*[\"']: ?\d{{1,9}}\.\d"
+    rf"(?i)[\"'][a-z0-9_/]*(?:(?:data|{_FORWARD}|compute)[a-z_]*[\"']: ?\d{{1,9}}\.\d"
+    rf"|(?:{_FORWARD}|{_BACKWARD})[a-z_]*[\"']: ?\d{{1,9}}[,}}])"
 )
 
 
@@ -51,7 +52,7 @@ def named(name: pl.Expr) -> pl.Expr:
     timed = words.str.strip_chars("_").str.replace(
         r"^(?:t_(.+)|(load))$", "${1}${2}_time"
     )
-    return timed.str.replace(r"_(?:m?s|t|sec|secs|seconds)$", "_time")
+    return timed.str.replace(r"_(?:[mu]?s|t|sec|secs|seconds)$", "_time")
 
 
 def kinds(name: pl.Expr) -> pl.Expr:

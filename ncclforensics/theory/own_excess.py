@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 LONG_STEPS = 0.1  # share of the slices that a few long steps of anybody may be
 OTHERWISE = "more_otherwise"  # of the other reading of a rank's own time
 BATCHES, LEAST_BATCHES = 12, 4  # of slices, to estimate the error from
+MOST_BATCHES = 3 / 4  # of them: what is in so many recurs
 
 
 def above_role(told: OwnTime, groups: pl.DataFrame) -> pl.DataFrame:
@@ -70,19 +71,33 @@ def of_ranks(above: pl.DataFrame, *peers: str) -> pl.DataFrame:
 
 
 def _means(above: pl.DataFrame, case: str) -> pl.DataFrame:
-    own, more = ("rank", "role", "team", "clock"), pl.col("more")
+    """Return the means of a `case`, but for long steps that come now and then only.
+
+    What recurs counts whole: so much is in most parts of the history.
+    """
+    own, more, whole = (
+        ("rank", "role", "team", "clock"),
+        pl.col("more"),
+        pl.col("whole"),
+    )
     low, high = (more.quantile(q).over(own) for q in (LONG_STEPS, 1 - LONG_STEPS))
     # slices may cut the steps of two ranks at other places: some together do not
     batch = pl.col("slice") * BATCHES // (pl.col("slice").max().over(own) + 1)
+    usual = (more * pl.col("slices")).sum() / pl.col("slices").sum()
+    recurs = whole.quantile(1 - MOST_BATCHES, interpolation="lower")
     return (
-        above.with_columns(more=pl.col(case))
+        above.with_columns(more=pl.col(case), whole=pl.col(case))
         .with_columns(more.clip(low, high), batch=batch)
         .group_by(*own, "batch")
-        .agg(more.mean(), pl.len().alias("slices"))
+        .agg(more.mean(), whole.mean(), pl.len().alias("slices"))
         .group_by(own)
         .agg(
-            ((more * pl.col("slices")).sum() / pl.col("slices").sum()).alias("share"),
-            (more.std() / pl.len().sqrt()).alias("error"),
+            pl.max_horizontal(usual, recurs).alias("share"),
+            pl.when(recurs > usual)
+            .then(whole.std())
+            .otherwise(more.std())
+            .truediv(pl.len().sqrt())
+            .alias("error"),
             pl.len().alias("batches"),
             pl.lit(case).alias("case"),
         )

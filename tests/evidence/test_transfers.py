@@ -61,13 +61,20 @@ def test_a_bandwidth_that_falls_for_good_is_possible(tmp_path):
     assert "and so in 3 more" in found.headline
 
 
+def test_half_of_the_groups_may_be_of_another_kind_and_are_possible(tmp_path):
+    told = report(tmp_path, {"d1": 2.5, "d2": 2.5})
+    assert told.outcome == "inconclusive"
+    (found,) = (f for f in told.findings if f.slug == "slow-network")
+    assert (found.confidence, found.culprits.ranks) == ("possible", ())
+    assert "2.5 times as long, and so in 1 more" in found.headline
+
+
 @pytest.mark.parametrize(
     ("links", "other"),
     [
         ({}, {}),
         ({}, {"slow": {5}, "share": 0.3}),  # who waits is no slow link
         ({"d2": 1.3}, {}),
-        ({"d1": 2.5, "d2": 2.5}, {}),  # half of them: of two kinds
         ({"d2": 2.5}, {"transfer": 0.001}),  # it costs nothing
     ],
 )

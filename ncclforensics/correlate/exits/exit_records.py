@@ -237,8 +237,9 @@ def hosts_of_tasks(frames: Frames) -> pl.DataFrame:
         return without_rows({c: SCHEMA[c] for c in ("rank", "host", *CITE)})
     told = tasks.drop_nulls(["rank", "host"]).unique(["rank", "host"], keep="first")
     told = told.select("rank", "host", *CITE)
-    ranks, last = frames["ranks"]["rank"].max(), tasks["task"].max()
-    if not isinstance(ranks, int) or not isinstance(last, int) or ranks > last:
+    named = pl.concat([tasks["task"], frames["events"]["task"]]).max()
+    ranks = frames["ranks"]["rank"].max()
+    if not isinstance(ranks, int) or not isinstance(named, int) or ranks > named:
         return told.clear()
     return told.unique("rank", keep="none").sort("rank")
 

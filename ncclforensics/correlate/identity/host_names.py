@@ -33,6 +33,7 @@ AGREE = 2  # files that are named by the host of their lines
 NUMBERED = r"^[A-Za-z].*\d$"
 CLEAR = r"(?:-\d+|\d{2,})$"  # `gpu3` may be a device
 NODES = ("slurm.node", "slurm.sinfo.reasons")  # tables of a cluster's nodes
+ENDED = "slurm.task_ended"  # with one node, or the list of several
 
 
 def same(frames: Frames) -> Frames:
@@ -274,6 +275,8 @@ def _known(frames: Frames) -> pl.Series:
     told = [frames[name]["host"] for name in ("events", "sources", "exits", "ranks")]
     told += [frames.message(*NODES)["host"], placements.hosts(frames)]
     told.append(addresses.named(frames))
+    if "nodes" in (ended := frames.message(ENDED)).columns:
+        told.append(ended.filter(~pl.col("nodes").str.contains(r"[\[,]"))["nodes"])
     return pl.concat(told).drop_nulls().unique()
 
 

@@ -54,9 +54,10 @@ def arrivals(frames: Frames) -> pl.DataFrame:
 
     Columns: `rank group op place host clock kind what is_p2p meets turn`, `made`
     (f64, seconds on one clock), `raw` (on the host's own), `took` (s), `source line`.
-    `kind` is the same call of a program in one group, `what` in any, `same` in groups
-    alike. `meets` numbers the collectives to which all members came whose dumps are
-    here; `clock` the hosts, or the ranks whose host is unknown.
+    `kind` is the same call of a program in one group, `same` in groups alike; `what` is
+    any call of the same operation and size. `meets` numbers the collectives to which
+    all members came whose dumps are here; `clock` the hosts, or the ranks whose host is
+    unknown.
     """
     made = _made(frames)
     made = made.filter(pl.col("t").is_not_null() & pl.col("rank").is_not_null())
@@ -78,7 +79,6 @@ def arrivals(frames: Frames) -> pl.DataFrame:
             is_p2p=pl.col("is_p2p").fill_null(False),
             clock=pl.coalesce("host", pl.format("rank {}", "rank")).rank("dense") - 1,
             kind=pl.struct("group", "kind").hash(seed=0),
-            what="kind",
             same=pl.struct(
                 "kind", "pg_desc", pl.col("rank").n_unique().over("group")
             ).hash(seed=0),
@@ -90,23 +90,24 @@ def arrivals(frames: Frames) -> pl.DataFrame:
 
 
 def _made(frames: Frames) -> pl.DataFrame:
-    """Return the calls of dumps, else of the Inspector, with `group` and `kind`.
+    """Return the calls of dumps, else of the Inspector, with `group kind what`.
 
     Of many ranks only the last calls: more history costs time, and tells no more.
     """
-    told = pl.struct(signature(), "stack").hash(seed=0).alias("kind")
+    what = signature().alias("what")
+    told = pl.struct(what, "stack").hash(seed=0).alias("kind")
     last = pl.col("record_id").max().over("rank")
     size = (MOST // pl.col("rank").n_unique()).clip(FEWEST)
     if frames.has("collectives"):
         made = (
             frames.scan("collectives")
             .filter((pl.col("record_id") > last - size).fill_null(True))
-            .select(*KEPT, told)
+            .select(*KEPT, what, told)
             .collect()
         )
         if made.height:
             return grouped(made, frames["group_names"])
-    return inspected.calls(frames).select(*KEPT, "group", "kind")
+    return inspected.calls(frames).select(*KEPT, "group", "kind", what="kind")
 
 
 def _met(made: pl.DataFrame) -> pl.DataFrame:

@@ -25,15 +25,19 @@ OF_TABLES = {
     **dict.fromkeys(("on", "unit"), pl.String()),
     "took": pl.Float64(),
 }
+# a number, or a timedelta of Python: `0:00:00.012345`
 _PAIR = (
-    r"([A-Za-z][A-Za-z0-9_/.-]*(?: ?\((?:m?s|t)\))?)[\"']?"
-    r"(?: {0,3}[:=] {0,3}| {1,12})(\d{1,9}(?:\.\d{1,9})?)(?: ?(ms|s)\b)?(-\d\d)?"
+    r"([A-Za-z][A-Za-z0-9_/.-]*(?: ?\((?:[mu]?s|t)\))?)[\"']?"
+    r"(?: {0,3}[:=] {0,3}| {1,12})(?:(\d{1,2}):(\d\d):)?(\d{1,9}(?:\.\d{1,9})?)"
+    r"(?: ?([mu]?s)\b)?(-\d\d)?"
 )
+# the unit of all that a record holds: `"spans_us": {"forward": 67955, …}`
+_OF_ALL = r"[\"'][a-z_]*_([mu]?s)[\"'] ?: ?\{"
 _LIST = (
     r"([A-Za-z]\w*)(?: (m?s))? (?:by|per|across|of) ranks?[:=] ?"
     r"(?:\[([\d., ]+)\]|((?:\d+[:=][\d.]+,? ?)+))"
 )
-_RANK = r"(?i)\b(?:world_|global_)?rank[\"']?\s{0,2}[:= ]\s{0,2}(\d{1,7})"
+_RANK = r"(?i)(?:\b(?:world_|global_)?rank[\"']?\s{0,2}[:= ]\s{0,2}|\[r)(\d{1,7})\b"
 COUNTER = r"(?i)^(?:global_?)?(?:step|iter|iteration|it)$"
 TOLD = ("rank", "source", "line", "record", "step", "t", "told_host")
 KEPT = (*TOLD, "raw", "number", "unit")
@@ -74,24 +78,30 @@ def _in_lines(frames: Frames) -> pl.DataFrame:
             *("source", "line", "step", "t"),
             pl.col("line").alias("record"),
             pl.col("host").alias("told_host"),
-            in_ms=text.str.contains("(ms)", literal=True),
+            of_all=pl.coalesce(
+                text.str.extract(_OF_ALL), text.str.extract(r"\((ms)\)")
+            ),
             pair=text.str.extract_all(_PAIR),
         )
         .explode("pair")
         .drop_nulls("pair")
         .with_columns(
             raw=pair.field("1"),
-            number=pair.field("2"),
-            after=pair.field("3"),
-            is_date=pair.field("4").is_not_null(),
+            hours=pair.field("2").cast(pl.Float64),
+            minutes=pair.field("3").cast(pl.Float64),
+            number=pair.field("4"),
+            after=pair.field("5"),
+            is_date=pair.field("6").is_not_null(),
         )
         .filter(~pl.col("is_date") & ~_counts_steps())
         .with_columns(
-            pl.col("number").cast(pl.Float64),
+            pl.col("number").cast(pl.Float64)
+            + (3600 * pl.col("hours") + 60 * pl.col("minutes")).fill_null(0.0),
             unit=pl.coalesce(
                 "after",
-                pl.col("raw").str.extract(r"[_(](m?s)\)?$"),
-                pl.when("in_ms").then(pl.lit("ms")),
+                pl.when(pl.col("hours").is_not_null()).then(pl.lit("s")),
+                pl.col("raw").str.extract(r"[_(]([mu]?s)\)?$"),
+                "of_all",
             ),
         )
         .select(KEPT)

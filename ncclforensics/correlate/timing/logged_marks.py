@@ -48,9 +48,7 @@ def parts(frames: Frames) -> pl.DataFrame:
     lines = frames.message(MARKS)
     if "text" not in lines.columns or lines.is_empty():
         return pl.DataFrame(schema=SHAPE)
-    lines = with_nulls(
-        lines, {"step": pl.Int64(), "at": pl.Int64(), "host": pl.String()}
-    )
+    lines = with_nulls(lines, {"step": pl.Int64(), "host": pl.String()})
     ends, begins = (
         pl.coalesce(pl.col("text").str.extract(form) for form in forms)
         for forms in (_ENDS, _BEGINS)
@@ -59,7 +57,7 @@ def parts(frames: Frames) -> pl.DataFrame:
     marks = (
         lines.select(
             *(*own, "line", "host", "t"),
-            step=pl.coalesce("step", "at"),
+            "step",
             at=pl.coalesce("t", "yearless", "dayless"),
             ends=pl.when(ends.str.contains(_LOADED)).then(pl.lit(DATA)).otherwise(ends),
             begins=begins,

@@ -145,10 +145,11 @@ def _history(met: pl.DataFrame, waits: pl.DataFrame, whole: pl.DataFrame) -> Own
     all_tell = not told["waits"].null_count()
     own, took = pl.col("own"), pl.col("whole")
     rest = took - pl.col("waits") if all_tell else own
-    slices = told.group_by("rank", "slice").agg(
-        own=own.sum() / took.sum(), own_otherwise=rest.sum() / took.sum()
-    )
     seconds = float(calls.unique("meets")["whole"].sum())
+    length = seconds / calls["slice"].n_unique()
+    slices = told.group_by("rank", "slice").agg(
+        own=own.sum() / length, own_otherwise=rest.sum() / length
+    )
     return OwnTime(
         slices.sort("rank", "slice"),
         calls,

@@ -21,6 +21,7 @@ import polars as pl
 from ncclforensics.model.errors import UsageError
 from ncclforensics.model.plans import collected
 from ncclforensics.parsers.logs import kept_toml
+from ncclforensics.parsers.logs.alternatives import spelled_out
 from ncclforensics.parsers.logs.ascii_regex import ascii_only
 from ncclforensics.parsers.logs.needles import finder
 
@@ -44,7 +45,7 @@ SETS = 32  # sets of messages of which the needles are kept
 class Message:
     """One message of one program.
 
-    Every raw line with the message contains `needle`, or one of several. `columns`
+    Every raw line with the message contains one of the literals `needles`. `columns`
     types the captures. `role` says who prints it, one of ROLES. `feeds` names a frame
     to which the message adds a row; `constants` are that row's values besides the
     captures. `inner` names the module of `message_parsers` that parses its inner
@@ -59,7 +60,7 @@ class Message:
 
     id: str
     program: str
-    needle: str | Sequence[str]
+    needles: Sequence[str]
     pattern: str
     meaning: str
     role: str
@@ -79,11 +80,6 @@ class Message:
     stands_for: str | None = None
     samples: Sequence[Mapping[str, Any]] = ()
     near: Sequence[str] = ()
-
-    @property
-    def needles(self) -> Sequence[str]:
-        """The literals; every line with the message contains at least one."""
-        return (self.needle,) if isinstance(self.needle, str) else self.needle
 
     @property
     def regex(self) -> str:
@@ -164,8 +160,10 @@ def _message(table: dict[str, Any], program: str, file: Path) -> Message:
     fields = dict(table)
     fields["constants"] = fields.pop("set", {})
     try:
+        told = fields.pop("needle")
+        fields["needles"] = spelled_out([told] if isinstance(told, str) else told)
         return Message(program=program, **fields)
-    except TypeError as error:
+    except (KeyError, TypeError) as error:
         name = table.get("id", "a message without id")
         raise UsageError(f"{file.name}: {name}: {error}") from error
 

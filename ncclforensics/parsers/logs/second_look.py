@@ -135,6 +135,7 @@ def _lines(logs: Sequence[Source]) -> pl.DataFrame:
     """Return the lines of all logs that are not blank.
 
     `line` is FILE * index of the log + place, and `at` its number in the file `source`.
+    A title may end with the line, marked as code.
     """
     parts = [pl.DataFrame(schema=SCHEMA)]
     for index, log in enumerate(logs):
@@ -144,11 +145,13 @@ def _lines(logs: Sequence[Source]) -> pl.DataFrame:
             parts.append(
                 _of(log)
                 .filter(pl.col("raw").str.contains(r"\S"))
+                .with_columns(pl.col("raw").str.replace(INLINE, "$1$3"))
                 .select(place.alias("line"), "raw", at="line", source=pl.lit(log.name))
             )
     return pl.concat(parts)
 
 
+INLINE = r"^([^`*\n]*)(`|\*\*)([^`*\n]+)(?:`|\*\*)\s*$"
 SCHEMA = {
     "line": pl.Int64(),
     "raw": pl.String(),

@@ -43,7 +43,9 @@ KINDS = {
 IS_QUOTED = True  # the event of a traceback quotes what was raised, where that stands
 HEAD = "Traceback (most recent call last)"
 # Ray's driver prints the frames of a task under the name of its process
-_HEAD = re.compile(rf"{re.escape(HEAD)}|ray\.exceptions\.RayTaskError\(")
+_HEAD = re.compile(
+    rf"{re.escape(HEAD)}|ray\.exceptions\.RayTaskError\((?P<exception>[\w.]+)\)"
+)
 CHAINS = ("During handling of the above", "The above exception was the direct cause")
 # torch may be installed, or built in place (`/pytorch/torch/distributed/…`)
 _MACHINERY = re.compile(r"<frozen |-packages/torch/|/torch/(?:distributed|nn)/")
@@ -94,7 +96,8 @@ _RAISED = re.compile(
 def parse(text: str) -> list[dict[str, object]]:
     """Return one row for the first traceback in `text`, or an empty list.
 
-    Row: `exception` (its type as printed), `message` (its first line, null if it has no
+    Row: `exception` (its type as printed, or as Ray's driver names it above frames
+    whose end is cut off), `message` (its first line, null if it has no
     colon), `file`, `file_line` and `function` of the user's last frame, `op` (the
     torch.distributed function that was called, if visible), `toward` (1 if the user's
     line passes a message with the next rank, -1 with the one before), `beside` (whether
@@ -141,7 +144,7 @@ def parse(text: str) -> list[dict[str, object]]:
             return [{**row, "span": span, "said_at": below}]
     return [
         {
-            "exception": raised["exception"] if raised else None,
+            "exception": (raised or head)["exception"],
             "message": _stripped(raised["message"]) if raised else None,
             **_call_site(user),
             "op": _op(frames),

@@ -1,4 +1,4 @@
-"""Typographic quotes, no-break spaces and HTML entities in the place of plain text.
+"""Typographic and full-width characters and HTML entities in the place of plain text.
 
 Word processors, chats and web pages replace what a program printed. An `&amp;` alone
 proves nothing: programs print it in addresses of web pages.
@@ -17,6 +17,9 @@ TYPOGRAPHIC = {
     **dict.fromkeys("\u00a0\u2007\u202f", " "),
     **dict.fromkeys("\u200b\u200c\u200d\ufeff\u00ad", ""),
     "\u2026": "...",
+    # full-width punctuation, as people who write Chinese or Japanese put it
+    **dict(zip("\uff1a\uff0c\uff1b", (": ", ", ", "; "), strict=True)),
+    **dict(zip("\uff08\uff09\uff01\uff1f", "()!?", strict=True)),
 }
 # an entity that stands for a character that programs print
 _ENTITY = r"&(?:#[0-9]{1,6}|#[xX][0-9A-Fa-f]{1,5}|[A-Za-z]{2,8});"
