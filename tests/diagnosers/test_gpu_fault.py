@@ -384,3 +384,13 @@ def test_an_xid_of_dcgms_health_watch_counts_as_the_kernels(analyzed):
         assert verdict(told) == ("gpu-fault", (), ("gpu0001",))
     soft = analyzed({"health.log": WATCHED.format("Detected XID 13 for GPU 3")})
     assert not found(soft, "gpu-fault")
+
+
+def test_the_kernel_log_of_a_node_that_srun_names_is_that_nodes(analyzed):
+    """Its lines tell no host, and its name is one that could be a label."""
+    raised = traceback(3, "torch.AcceleratorError: CUDA error: unspecified failure")
+    told = "".join(f"3: {line}" for line in raised.splitlines(keepends=True))
+    told += "srun: error: node-1: task 3: Exited with exit code 1\n"
+    log = "[Tue Feb 24 04:54:43 2026] NVRM: Xid (PCI:0000:5d:00): 79, pid=41276, "
+    texts = {"slurm-88.out": told, "dmesg_node-1.txt": log + "name=python\n"}
+    assert verdict(analyzed(texts)) == ("gpu-fault", (3,), ("node-1",))

@@ -153,3 +153,15 @@ def test_a_title_with_nothing_but_the_words_makes_it_possible(analyzed):
     told = analyzed({"post.md": "# CUDA out of memory\nI followed the guide.\n"})
     assert told.ranked.verdict.slug == "gpu-oom"
     assert told.ranked.verdict.confidence == "possible"
+
+
+def test_the_exception_of_a_task_of_ray_whose_own_line_is_cut_off_is_likely(analyzed):
+    task = (
+        "ray.exceptions.RayTaskError(OutOfMemoryError): ray::{}() (pid={}, ip={}, "
+        'repr=<x>)\n  File "/job/{}.py", line 8, in update\n    return self.step('
+    )
+    outer = task.format("Runner.run", 6146, "10.20.0.11", "main").rpartition("\n")[0]
+    inner = task.format("Worker.update", 7733, "10.20.0.12", "worker")
+    verdict = analyzed({"job.log": f"{outer}\n{inner}"}).ranked.verdict
+    assert (verdict.slug, verdict.confidence) == ("gpu-oom", "likely")
+    assert (verdict.ranks, verdict.hosts) == ((), ("10.20.0.12",))

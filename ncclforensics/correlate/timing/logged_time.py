@@ -54,7 +54,7 @@ def logged_time(frames: Frames) -> OwnTime | None:
     both = own.join(waits, on="meets", how="semi")
     # the lines of a step may be cut: the first and last may lack some of its parts
     own = both if 2 * both.height > own.height else own
-    beside = pl.col("kind").is_in((WHOLE, OTHER, *WAITS))
+    beside = pl.col("kind").is_in((WHOLE, OTHER, *WAITS)) | _is_all_backward()
     whole = _whole(frames, told.filter(pl.col("is_own") | beside), own)
     if whole.height < LEAST:
         return None
@@ -79,6 +79,13 @@ def _is_own() -> pl.Expr:
         | ((kind == BACKWARD) & apart)
         | ((kind == PHASE) & ~around)
     )
+
+
+def _is_all_backward() -> pl.Expr:
+    """Whether parts are a backward, of which no other part tells some again."""
+    kind = pl.col("kind")
+    inner = (kind == COMPUTE) & is_backward(pl.col("name"))
+    return (kind == BACKWARD) & ~inner.any().over("rank")
 
 
 def _computes_backward(told: pl.DataFrame) -> bool:

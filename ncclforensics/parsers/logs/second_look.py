@@ -46,6 +46,7 @@ JOINED = 3
 FEW = 16  # lines that are enough to show that a job is at work
 RETOLD = "condensed."  # the messages whose lines prove little
 ELIDED = "condensed.elided"  # where a person cut lines out
+TASKS = "slurm.task_ended"  # of several at once
 TEXT = (
     "its lines as they are show no cause: broken ones were joined, and lines retold "
     "by hand were read"
@@ -151,7 +152,8 @@ def _lines(logs: Sequence[Source]) -> pl.DataFrame:
     return pl.concat(parts)
 
 
-INLINE = r"^([^`*\n]*)(`|\*\*)([^`*\n]+)(?:`|\*\*)\s*$"
+# a line in marks of code, in bold or quoted, at the end of what a person writes
+INLINE = r"^([^`*\"\n]*)(`|\*\*|\")([^`*\"\n]+)(?:`|\*\*|\")\s*$"
 SCHEMA = {
     "line": pl.Int64(),
     "raw": pl.String(),
@@ -204,7 +206,7 @@ def _is_trouble() -> pl.Expr:
 def _ends() -> tuple[str, ...]:
     """Return the messages in which an agent tells of the end of a process."""
     agents = (m for m in grammar.load() if m.role == "agent")
-    return tuple(sorted({m.id for m in agents if m.feeds == "exits"}))
+    return (TASKS, *sorted({m.id for m in agents if m.feeds == "exits"}))
 
 
 def _joined(lines: pl.DataFrame, many: int) -> pl.DataFrame:

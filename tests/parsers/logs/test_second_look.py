@@ -262,3 +262,12 @@ def test_what_the_first_look_knows_is_not_found_again_beside_it(analyzed):
     broken = timeout(3).strip().replace("operation timeout", "operation\ntimeout")
     frames = analyzed({"chat.txt": f"{broken} {agent}"}).frames
     assert frames.message("torchelastic.failed")["line"].to_list() == [2]
+
+
+@pytest.mark.parametrize(
+    "title",
+    ["# `{}`", "**{}**", "fails with `{}`", 'it said: "{}"', "\u8bad\u7ec3\uff1a{}"],
+)
+def test_a_title_may_mark_a_line_as_code_or_end_in_one(analyzed, title):
+    line = "srun: error: gpu0004: task 0: Out Of Memory"
+    assert verdict(analyzed({"issue.md": title.format(line)}))[0] == "host-oom"
