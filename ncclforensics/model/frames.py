@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from functools import wraps
 from threading import local
 from typing import TYPE_CHECKING, Any, TypeVar, cast
-from weakref import WeakKeyDictionary
 
 import polars as pl
 
@@ -34,11 +33,15 @@ class Frames:
     """All frames of one analysis; `messages` holds the captures of each message.
 
     `tables` maps schema names to frames; absent ones count as empty. A message's frame
-    has the columns of `events` and one per capture of its grammar.
+    has the columns of `events` and one per capture of its grammar. `known` holds the
+    answers of `remembered` questions, and which frames each of them read.
     """
 
     tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     messages: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    known: dict[Any, tuple[Any, set[str]]] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         """Return the frame of schema `name`, without rows if it has no data."""
@@ -111,8 +114,8 @@ class Frames:
         Answers to questions that did not read the others are remembered.
         """
         more = Frames({**self.tables, **added}, self.messages)
-        known = _answers.get(self, {}).items()
-        _answers[more] = {ask: a for ask, a in known if a[1].isdisjoint(added)}
+        kept = {ask: a for ask, a in self.known.items() if a[1].isdisjoint(added)}
+        more.known.update(kept)
         return more
 
     def noting(self, *notes: Note, **added: pl.DataFrame) -> Frames:
@@ -162,13 +165,12 @@ class Frames:
         Columns that only some of them capture are null in the others. Without any such
         line, the frame has the columns of `events` and no rows.
         """
-        known = _answers.setdefault(self, {})
-        if ids in known:
-            kept: pl.DataFrame = known[ids][0]
+        if ids in self.known:
+            kept: pl.DataFrame = self.known[ids][0]
             return kept
         told = self._together(ids)
         if told.height <= MOST_KEPT:
-            known[ids] = told, set()
+            self.known[ids] = told, set()
         return told
 
     def _together(self, ids: tuple[str, ...]) -> pl.DataFrame:
@@ -199,17 +201,13 @@ class _Reading(local):
 
 
 _reading = _Reading()
-_answers: WeakKeyDictionary[Frames, dict[Any, tuple[Any, set[str]]]] = (
-    WeakKeyDictionary()
-)
-
 
 def remembered(ask: Callable[[Frames], Answer]) -> Callable[[Frames], Answer]:
     """Cache a function of Frames, once per analysis; see `Frames.adding`."""
 
     @wraps(ask)
     def answer(frames: Frames) -> Answer:
-        known = _answers.setdefault(frames, {})
+        known = frames.known
         if ask not in known:
             _reading.names.append(set())
             try:

@@ -31,5 +31,16 @@ def test_frames_are_not_kept_for_their_answer() -> None:
     assert gone() is None
 
 
+def test_frames_are_not_kept_for_an_answer_that_holds_them() -> None:
+    ask = remembered(lambda frames: [frames])
+    frames = Frames()
+    gone = weakref.ref(frames)
+    ask(frames.adding())
+    assert ask(frames) == [frames]
+    del frames
+    gc.collect()
+    assert gone() is None
+
+
 def len_of(frames: Frames) -> int:
     return len(frames.names)
