@@ -84,6 +84,8 @@ NO_ANSWER = (
     r"|\] (?:no error|connect timeout)"
     r"|unable to complete a TCP connection"  # as Open MPI's daemons do
 )
+# of a connection that was not made in time, in Open MPI's words
+UNMADE = r"^(?:Operation now in progress|Resource temporarily unavailable)$"
 SOCKET, BOOTSTRAP = r"(?:^|/)socket\.cc$", r"(?:^|/)bootstrap\.cc$"
 PENDING = "(Operation now in progress)"
 # this many attempts in a row take longer than resolving an address
@@ -169,8 +171,10 @@ def _without_answer(lines: pl.DataFrame) -> pl.DataFrame:
     told = [pl.col(c) for c in REASONS if c in lines.columns]
     # the first column with a value wins: a poll error outranks the errno beside it
     reason = pl.coalesce(*told, pl.lit(None, pl.String))
+    of_mpi = pl.col("message").str.starts_with("launchers.mpi.")
     return lines.with_columns(reason.alias("reason")).filter(
         pl.col("reason").str.contains(NO_ANSWER)
+        | (of_mpi & pl.col("reason").str.contains(UNMADE))
     )
 
 

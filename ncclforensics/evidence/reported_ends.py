@@ -35,7 +35,10 @@ RAY = (
     *("launchers.ray.actor_died", "launchers.ray.worker_died"),
     "launchers.ray.worker_failed",
 )
-OF_MPI = ("launchers.mpi.abort_called", "launchers.mpi.exited")
+OF_MPI = (
+    *("launchers.mpi.abort_called", "launchers.mpi.exited"),
+    "launchers.mpi.fatal_call",
+)
 # what the program itself asked Ray to do
 ASKED = "killed by `ray.kill`"
 MEANT = "INTENDED_"  # how Ray's types of an exit begin that nobody has to explain

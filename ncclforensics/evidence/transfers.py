@@ -148,7 +148,8 @@ def slower(frames: Frames) -> Slower | None:
         )
         # sisters that are of many kinds are no sisters
         .filter((pl.col("slow") | pl.col("alike")).all().over("what"))
-        .filter((2 * pl.col("slow").sum() <= pl.len()).over("what"))
+        # the ends of a message may wait for each other in turn
+        .filter((2 * pl.col("slow").sum() + pl.col("is_p2p") <= pl.len()).over("what"))
         .sort("lost", "link", descending=[True, False])
     )
     found = each.filter("slow").filter(pl.col("lost").sum().over("what") >= WORTH)

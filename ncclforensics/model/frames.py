@@ -202,6 +202,7 @@ class _Reading(local):
 
 _reading = _Reading()
 
+
 def remembered(ask: Callable[[Frames], Answer]) -> Callable[[Frames], Answer]:
     """Cache a function of Frames, once per analysis; see `Frames.adding`."""
 

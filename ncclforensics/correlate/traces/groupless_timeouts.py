@@ -3,7 +3,9 @@
 torch up to 2.4 prints `SeqNum=41` and no group, and `[Rank 3]` is the rank in it. A
 group's calls end in order, and one that needs all members ends for none of them before
 each has started it. So ranks of one group give up the same call or consecutive ones;
-calls further apart are of two groups. Two timeouts of one rank are of two groups as
+calls further apart are of two groups. The root of a broadcast need not wait for it, and
+may be further ahead: then it is one group if two counters are not so close by chance.
+Two timeouts of one rank are of two groups as
 well.
 """
 
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.traces.positions import since
-from ncclforensics.correlate.traces.progress import UNLISTED
+from ncclforensics.correlate.traces.progress import ROOTED, UNLISTED
 from ncclforensics.model.frames import needing, remembered
 from ncclforensics.model.tables import SCHEMAS, without_rows
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 REACH = 1  # calls that two members of a group can be apart
+BY_CHANCE = 1 << 8  # one in so many pairs of counters; as many bits as `CERTAIN`
 PREFIX = "lines|"  # prefix of a group that is known by numbers only
 NAME = ("pg", "pg_id", "pg_desc")
 SCHEMA = {**SCHEMAS["positions"], "group": pl.String()}
@@ -48,10 +51,13 @@ def timeouts(frames: Frames) -> pl.DataFrame:
     names: list[str] = []
     first: int | None = None
     clashes = _clashes(said)
+    least = ""
     for seq, op in said.select("timed_out", "op").iter_rows():
-        near = first is not None and seq - first <= REACH
+        near = first is not None and seq - first <= (
+            max(REACH, first // BY_CHANCE) if least.lower() in ROOTED else REACH
+        )
         if first is None or not near or seq in clashes or first in clashes:
-            first = seq
+            first, least = seq, op or ""
         told = f"|{op}" if clashes.get(seq) == "op" else ""
         names.append(f"{PREFIX}{first}{told}{UNLISTED}")
     return said.with_columns(pl.Series("group", names, dtype=pl.String))
