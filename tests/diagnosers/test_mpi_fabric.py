@@ -123,6 +123,7 @@ CONNECT = (
     [
         ("10.20.0.12", "No route to host (113)", "unreachable-peer"),
         ("172.17.0.1", "Connection refused (111)", "wrong-nic"),
+        ("10.20.0.12", "Operation now in progress (115)", "unreachable-peer"),
     ],
 )
 def test_the_address_that_open_mpi_tried_tells_the_class(analyzed, peer, error, slug):
@@ -182,3 +183,13 @@ def test_only_a_fault_that_hydra_reports_is_a_crash(analyzed, reason, told):
 def test_a_daemon_that_never_reported_back_was_not_started(analyzed):
     line = "An ORTE daemon has unexpectedly failed after launch and before\n"
     assert verdict(analyzed({"job.log": line}))[0] == "rendezvous-failed"
+
+
+def test_a_call_of_mpi_that_fails_names_the_rank_that_reports_it(analyzed):
+    text = (
+        "[gpu0001:14820] *** An error occurred in MPI_Comm_rank\n"
+        "[gpu0001:14820] *** reported by process [2917433345,21]\n"
+        "[gpu0001:14820] *** MPI_ERR_COMM: invalid communicator\n"
+    )
+    told = verdict(analyzed({"job.log": text}))
+    assert told == ("crashed-rank", (21,), ("gpu0001",))

@@ -33,6 +33,12 @@ def test_so_is_the_one_of_srun(analyzed):
     assert (suspects[5].host, suspects[5].weight) == ("gpu0002", 0.5)
 
 
+def test_so_is_a_child_of_mp_spawn_whose_traceback_is_cut(analyzed):
+    text = "Exception: \n\n-- Process 5 terminated with the following error:\nTraceback"
+    suspects = told(analyzed({"job.log": text}))
+    assert set(suspects) == {5}
+
+
 def test_where_its_output_is_here_that_is_not_said_to_be_missing(analyzed):
     files = {"torchrun.log": TORCHRUN, "rank_1.log": "[rank1]: step 3 loss 2.5\n"}
     assert "output" not in told(analyzed(files))[1].why

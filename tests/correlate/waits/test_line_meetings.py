@@ -339,6 +339,24 @@ def test_of_numbers_far_apart_both_wait_for_whom_nobody_heard(frames):
     assert [row["absent"] for row in found] == [[4], [4]]
 
 
+def test_the_root_of_a_broadcast_may_be_calls_ahead_of_those_in_it(frames):
+    """Rank 3 is known by the sizes of the gather alone."""
+    gather = gave_up(0, 411240, "_ALLGATHER_BASE")
+    gather = gather.replace("NumelIn=1, NumelOut=1", "NumelIn=513, NumelOut=2052")
+    logs = {rank: gave_up(rank, 411238, "BROADCAST") for rank in (1, 2)}
+    first, second = told(meetings(frames({0: gather, **logs})))
+    assert first["op"] == "BROADCAST"
+    assert (first["waiting"], first["done"]) == ([1, 2], [0])
+    assert (second["waiting"], second["behind"]) == ([0], [1, 2])
+    assert second["unseen"] == [3]
+
+
+def test_counters_that_may_be_close_by_chance_are_of_two_groups(frames):
+    logs = {rank: gave_up(rank, 38, "BROADCAST") for rank in (1, 2)}
+    found = told(meetings(frames({0: gave_up(0, 40, "ALLGATHER"), **logs})))
+    assert [row["absent"] for row in found] == [[0], [1, 2]]
+
+
 def test_one_who_is_a_number_behind_its_peers_is_stalled(frames):
     logs = {rank: gave_up(rank, 8) for rank in (1, 2, 3)}
     assert told(meetings(frames({0: gave_up(0, 7), **logs}))) == [
