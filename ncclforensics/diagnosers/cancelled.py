@@ -168,6 +168,8 @@ def _interrupts(frames: Frames) -> pl.DataFrame:
         raised = raised.clear()
     else:
         # if one rank raised something else, its agent may have interrupted the others
+        # what is pasted may end with the head of one more
+        raised = raised.drop_nulls("span")
         own = pl.col("exception").str.contains(SENT)
         alike = raised.select(own.fill_null(False).all()).item()
         is_sigint = pl.col("exception").str.ends_with("KeyboardInterrupt")

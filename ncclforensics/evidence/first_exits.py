@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 UNKNOWN = "a code that is cut off"
-LISTED = "launchers.paddle.aborted"  # ranks that failed, without their codes
+# what names ranks or workers that failed, without their codes
+LISTED = ("launchers.paddle.aborted", "python.vllm_worker_died")
+NAMES = ("ended", "worker", "ranks")
 UNTOLD = "a code that is not told"
 
 
@@ -40,7 +42,7 @@ def suspects(frames: Frames) -> tuple[Suspect, ...]:
     )
     heard = exit_records.ranks_of(frames["events"].filter(pl.col("role") != "agent"))
     others = len(exit_records.ranks_of(exit_records.ended(frames)) - {*first["rank"]})
-    unknown = pl.when(pl.col("reported_by") == LISTED).then(pl.lit(UNTOLD))
+    unknown = pl.when(pl.col("reported_by").is_in(LISTED)).then(pl.lit(UNTOLD))
     said = common.exit_words(pl.col("code"))
     said = pl.coalesce(said, unknown, pl.lit(UNKNOWN))
     words = first.select(said.alias("words"))["words"]
@@ -71,10 +73,11 @@ def _cut(frames: Frames) -> pl.DataFrame:
 
 def _listed(frames: Frames) -> pl.DataFrame:
     """Return the ranks that a launcher lists as failed before it ended the others."""
-    lines = frames.message(LISTED)
-    if "ended" not in lines.columns:
+    lines = frames.message(*LISTED)
+    told = [pl.col(name) for name in NAMES if name in lines.columns]
+    if not told:
         return pl.DataFrame(schema=exit_records.SCHEMA)
-    ranks = pl.col("ended").str.extract_all(r"\d+")
-    each = lines.with_columns(ranks.alias("rank"), reported_by=pl.lit(LISTED))
+    ranks = pl.coalesce(told).str.extract_all(r"\d+")
+    each = lines.with_columns(ranks.alias("rank"), reported_by="message")
     each = each.explode("rank").with_columns(pl.col("rank").cast(pl.Int64))
     return each.select(c for c in exit_records.SCHEMA if c in each.columns)

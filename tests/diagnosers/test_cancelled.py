@@ -111,6 +111,11 @@ def test_a_traceback_whose_exception_is_lost_is_no_interrupt(analyzed):
     assert verdict(analyzed({"job.log": JOB + cut}))[0] != "cancelled"
 
 
+def test_what_is_pasted_may_end_with_the_head_of_the_next_traceback(analyzed):
+    log = JOB + traceback(0, "KeyboardInterrupt") + "Traceback (most recent call last):"
+    assert verdict(analyzed({"job.log": log}))[0] == "cancelled"
+
+
 def test_an_agent_may_interrupt_the_peers_of_a_rank_that_raised(analyzed):
     files = {
         "rank_0.log": traceback(0, "ValueError: loss is nan"),

@@ -39,6 +39,12 @@ def test_so_is_a_child_of_mp_spawn_whose_traceback_is_cut(analyzed):
     assert set(suspects) == {5}
 
 
+def test_so_is_a_worker_of_vllm_that_its_engine_lost(analyzed):
+    text = "ERROR 10-15 08:32:29 [multiproc_executor.py:154] Worker proc VllmWorker-3 "
+    text += "died unexpectedly, shutting down executor.\n"
+    assert set(told(analyzed({"engine.log": text}))) == {3}
+
+
 def test_where_its_output_is_here_that_is_not_said_to_be_missing(analyzed):
     files = {"torchrun.log": TORCHRUN, "rank_1.log": "[rank1]: step 3 loss 2.5\n"}
     assert "output" not in told(analyzed(files))[1].why

@@ -52,7 +52,7 @@ _MACHINERY = re.compile(r"<frozen |-packages/torch/|/torch/(?:distributed|nn)/")
 _PASSED_ON = re.compile(r"Caught \w+ in \w+ (?:worker|replica) ")
 # the last line of a traceback, distinguished from code by the exception's name
 _ERROR = re.compile(
-    r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Iteration)(?::\s|\s*$)"
+    r"(?:[A-Za-z_][\w.]*)?(?:Error|Exception|Interrupt|Exit|Iteration)(?::\s|\s*$)"
 )
 # programs that start ranks but are not ranks themselves
 _LAUNCHER = re.compile(

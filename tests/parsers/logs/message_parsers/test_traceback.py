@@ -188,3 +188,18 @@ def test_the_code_tells_with_which_neighbour_a_message_is_passed(code, toward, b
     lines[1] = f"    {code}"
     row = only(head + "\n".join(lines) + "\n")
     assert (row["toward"], row["beside"]) == (toward, beside)
+
+
+@pytest.mark.parametrize("last", ["Exception: no more", "RuntimeError: no more"])
+def test_frames_that_lost_their_indentation_end_at_the_exception(last):
+    lines = ('File "/job/train.py", line 8, in step', "raise it", last, "step : 0")
+    row = only("\n".join((traceback.HEAD + ":", *lines)))
+    assert (row["exception"], row["message"]) == (last.partition(":")[0], "no more")
+    assert row["file_line"] == 8
+
+
+def test_a_task_of_ray_names_the_exception_whose_line_is_cut_off():
+    head = "ray.exceptions.RayTaskError(ValueError): ray::Worker.step() (pid=7, ip=10.0.0.2)"
+    frames = '  File "/job/train.py", line 8, in step\n    return self.go('
+    row = only(f"{head}\n{frames}")
+    assert (row["exception"], row["message"]) == ("ValueError", None)
