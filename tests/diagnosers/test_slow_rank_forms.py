@@ -83,3 +83,25 @@ def test_each_word_that_is_searched_for_is_a_part_of_a_step():
     )
     assert told.height > 10
     assert told.filter(pl.col("kind").is_null())["word"].to_list() == []
+
+
+def timings(name, slow=2):
+    """Return a table of each rank's own steps, in files with such names."""
+    files = {}
+    for rank in range(RANKS):
+        rows = ["step,load_ms,forward_ms,grad_sync_ms,step_ms"]
+        for step in range(STEPS):
+            load = (250 if rank == slow else 50) + (step * 7 + rank * 3) % 5
+            rows.append(f"{step},{load}.25,400.5,{700 - load}.25,1151.0")
+        files[name.format(rank)] = "\n".join(rows)
+    return files
+
+
+def test_files_of_the_steps_of_one_process_are_numbered_by_rank(analyzed):
+    (slow,) = found(analyzed(timings("timing_{}.csv")), "slow-rank")
+    assert slow.ranks == (2,)
+
+
+@pytest.mark.parametrize("name", ["node{}.csv", "timing_worker-{}.csv"])
+def test_but_not_what_is_numbered_by_node_or_pod(analyzed, name):
+    assert not found(analyzed(timings(name)), "slow-rank")

@@ -4,10 +4,11 @@ A launcher may number its output files by task, `train-5071_3.out`, or by someth
 else. The number is the rank if it is that for every such file whose own lines tell a
 rank, and at least two do. So a rank that prints nothing of itself is known by its file.
 A stack tells no rank at all: files that hold the stack of one process each, and are
-numbered from 0 without a gap, are numbered by rank. So are files that are numbered as
-all ranks are which dumps list, and files that are numbered through the folders of
-several hosts, with several in each: nodes have one. Beside `log.txt.rank1`, `log.txt`
-is rank 0's, as detectron2's `setup_logger` names them.
+numbered from 0 without a gap, are numbered by rank, and so are those that hold the
+times of the steps of one, `timing_3.csv`, but not by node or pod. So are files that are
+numbered as all ranks are which dumps list, and files that are numbered through the
+folders of several hosts, with several in each: nodes have one. Beside `log.txt.rank1`,
+`log.txt` is rank 0's, as detectron2's `setup_logger` names them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 SPIED = "stacks.pyspy"
+STEPS = ("timers.step", "timers.table")
+# what has several ranks, or a number of another kind, in front of that number
+OF_SEVERAL = r"(?i)(?:node|host|pod|worker|machine|server|agent|trainer)s?[-_.]?\d"
 AGREE = 2  # files whose lines confirm the number
 OWNERS = {"source": pl.String(), "rank": pl.Int64()}
 NUMBERS = 4  # of a path, from its end, that are tried
@@ -40,7 +44,8 @@ def owners(frames: Frames, claims: pl.DataFrame) -> pl.DataFrame:
     files = logs.select("source").unique().join(told, on="source", how="left")
     if not files["told"].null_count():  # none is left to be told
         return without_rows(OWNERS)
-    stacks, everyone = _of_one_process(frames), _everyone(frames)
+    one = pl.concat([_of_one_process(frames), _of_own_steps(frames)]).unique()
+    stacks, everyone = one, _everyone(frames)
     unsure = files["told"].count() < AGREE and stacks.is_empty() and not everyone
     found = [_through_folders(files), _without_a_number(files)]
     if not unsure:  # else nothing more can confirm it
@@ -89,6 +94,25 @@ def _of_one_process(frames: Frames) -> pl.Series:
     return one.unique("pid", keep="none")["source"]
 
 
+def _of_own_steps(frames: Frames) -> pl.Series:
+    """Return the files that hold the times of steps, each step once, and no rank."""
+    lines = frames.message(*STEPS)
+    told = [pl.col(c) for c in ("of_step", "step") if c in lines.columns]
+    if not told:
+        return lines["source"].clear()
+    ranks = [pl.col(c) for c in ("of_rank", "rank", "group_rank") if c in lines.columns]
+    row = pl.col("line") + (pl.col("below") if "below" in lines.columns else 0)
+    each = lines.select(
+        "source", step=pl.coalesce(told), rank=pl.coalesce(ranks), row=row.fill_null(0)
+    ).unique(["source", "step", "row"])
+    of = each.group_by("source").agg(
+        alone=pl.col("rank").is_null().all(),
+        once=pl.col("step").is_unique().all() & pl.col("step").is_not_null().all(),
+    )
+    named = ~pl.col("source").str.contains(OF_SEVERAL)
+    return of.filter(pl.col("alone") & pl.col("once") & named)["source"]
+
+
 def _everyone(frames: Frames) -> int:
     """Return how many ranks dumps list, from 0 to the last; 0 if they are few."""
     dumped = call_summary.dumps(frames)["rank"]
@@ -105,7 +129,7 @@ def _numbered(
 ) -> pl.DataFrame:
     """Return `source rank` by the number that `after` other numbers follow.
 
-    `stacks` are the files that hold nothing but the stack of one process.
+    `stacks` are the files that hold the stack or the steps of one process.
     """
     parts = rf"^(|.*\D)(\d{{1,6}})((?:\D+\d+){{{after}}}\D*)$"
     named = files.with_columns(
