@@ -37,5 +37,5 @@ class Story:
 
 def culprits(case: Case, ranks: tuple[int, ...]) -> tuple[tuple[str, float], ...]:
     """Return the costs of several culprits: further failures, and kin in each."""
-    own, kin = case.units(ranks)
+    own, kin = case.units.of(ranks)
     return (("culprit", max(own - 1, 0)), ("kin", kin))

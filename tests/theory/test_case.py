@@ -66,17 +66,17 @@ def test_what_the_most_ranks_hang_on_comes_first(seen):
 
 def test_a_host_or_a_pair_that_failed_as_a_whole_counts_as_one():
     found = case([WAITS] * 6, hosts=["x", "x", "x", "y", "y", "y"])
-    assert found.units([0, 1, 2]) == (1, 2)
-    assert found.units([2, 3]) == (1, 1)  # a pair
-    assert found.units([0, 3]) == (2, 0)
-    assert found.units([0]) == (1, 0)
+    assert found.units.of([0, 1, 2]) == (1, 2)
+    assert found.units.of([2, 3]) == (1, 1)  # a pair
+    assert found.units.of([0, 3]) == (2, 0)
+    assert found.units.of([0]) == (1, 0)
 
 
 def test_a_host_of_which_few_ranks_were_spared_failed_with_exceptions():
     found = case([WAITS] * 8, hosts=[*"xxxxyyyy"])
-    assert found.units([4, 5, 7]) == (2, 2)
-    assert found.units([4, 6]) == (2, 0)  # half of it: two ranks
-    assert found.units([0, 4, 5, 6]) == (3, 2)
+    assert found.units.of([4, 5, 7]) == (2, 2)
+    assert found.units.of([4, 6]) == (2, 0)  # half of it: two ranks
+    assert found.units.of([0, 4, 5, 6]) == (3, 2)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_host_known_in_part_is_whole_where_the_others_are_equal_blocks(hosts, 
     """Nothing shows rank 8, and launchers number ranks host by host."""
     known = [None if host == "." else host for host in hosts]
     found = case([WAITS] * 8, unseen=[8], hosts=[*known, None])
-    assert found.units([6, 7, 8]) == ((1, 2) if whole else (2, 1))
+    assert found.units.of([6, 7, 8]) == ((1, 2) if whole else (2, 1))
 
 
 @pytest.mark.parametrize(
@@ -110,24 +110,24 @@ def test_dumps_of_open_calls_alone_are_no_history():
 
 def test_where_no_host_is_known_a_block_of_ranks_may_be_one():
     found = case([WAITS] * 16, hosts=None)
-    assert found.units([8, 9, 10, 11]) == (1, 3)
-    assert found.units([8, 9, 10, 11], guess=False) == (2, 2)  # two pairs
-    assert found.units([9, 10, 11, 12])[0] > 1
-    assert found.units(range(8))[0] > 1  # half of the job
-    assert case([WAITS] * 12, hosts=None).units([4, 5, 6, 7]) == (1, 3)
+    assert found.units.of([8, 9, 10, 11]) == (1, 3)
+    assert found.units.of([8, 9, 10, 11], guess=False) == (2, 2)  # two pairs
+    assert found.units.of([9, 10, 11, 12])[0] > 1
+    assert found.units.of(range(8))[0] > 1  # half of the job
+    assert case([WAITS] * 12, hosts=None).units.of([4, 5, 6, 7]) == (1, 3)
 
 
 def test_ranks_with_one_place_in_each_group_of_a_kind_count_as_one():
     """As where only the first rank of each group does something."""
     found = case([WAITS] * 8)
-    assert found.units([0, 2, 4, 6]) == (2, 3)
-    assert found.units([1, 3, 5, 7]) == (2, 3)
-    assert found.units([0, 2, 4, 7]) == (4, 0)
-    assert found.units([0, 2, 4, 6], guess=False) == (4, 0)
+    assert found.units.of([0, 2, 4, 6]) == (2, 3)
+    assert found.units.of([1, 3, 5, 7]) == (2, 3)
+    assert found.units.of([0, 2, 4, 7]) == (4, 0)
+    assert found.units.of([0, 2, 4, 6], guess=False) == (4, 0)
 
 
 def test_of_two_groups_any_two_ranks_would_be_such_a_place():
-    assert case([WAITS] * 4).units([0, 2]) == (2, 0)
+    assert case([WAITS] * 4).units.of([0, 2]) == (2, 0)
 
 
 def test_a_rank_that_is_known_not_to_have_made_a_call_is_not_unseen():

@@ -37,7 +37,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
             continue  # a message: see `unmatched`
         place = call_sites.of(case, side)
         # a condition may also be on the stage, or on the host
-        is_role = len(side.ranks) > 1 and case.units(side.ranks)[0] == 1
+        is_role = len(side.ranks) > 1 and case.units.of(side.ranks)[0] == 1
         yield Story(
             SLUG,
             side.ranks,

@@ -52,7 +52,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     if lived and roll_call.call(case.frames).apart:
         return  # another rank failed, and these were killed because of it
     # one loss explains all ranks of a host; otherwise each rank is a separate story
-    whole = len(unseen) > 1 and case.units(unseen, guess=False)[0] == 1
+    whole = len(unseen) > 1 and case.units.of(unseen, guess=False)[0] == 1
     others = (world.ranks(case.frames) - case.seen - heard) | {*unseen}
     for ranks in [tuple(unseen)] if whole else [(rank,) for rank in unseen]:
         lives = lived or bool({*ranks} & heard)
