@@ -43,6 +43,10 @@ class Frames:
         default_factory=dict, init=False, repr=False
     )
 
+    def __reduce__(self) -> tuple[type[Frames], tuple[Any, Any]]:
+        """Leave the answers behind where frames go to another process or a file."""
+        return Frames, (self.tables, self.messages)
+
     def __getitem__(self, name: str) -> pl.DataFrame:
         """Return the frame of schema `name`, without rows if it has no data."""
         _read([name])

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 FIRST = "Look here first (suspected, not accused)"
 BESIDE = "Also suspected, not accused"
+ALONE = "Suspected, not accused"  # of a verdict that names nobody
 
 
 def suspects(report: Report) -> tuple[Suspect, ...]:
@@ -39,7 +40,10 @@ def comes_first(report: Report) -> bool:
 
 def title(report: Report) -> str:
     """Return the heading of the list of suspects."""
-    return FIRST if comes_first(report) else BESIDE
+    if comes_first(report):
+        return FIRST
+    named = report.verdict.culprits if report.verdict else None
+    return BESIDE if named and (named.ranks or named.hosts) else ALONE
 
 
 def share(suspect: Suspect) -> str:

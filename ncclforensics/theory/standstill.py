@@ -263,7 +263,8 @@ def _passed(frames: Frames, calls: pl.DataFrame) -> pl.DataFrame:
     """Return the last call of each rank that peers show to have gone on since its dump.
 
     A peer completed a call that needs all members, and made another one, while this
-    rank has an earlier call open or has not made that one.
+    rank has an earlier call open or has not made that one. Whose GPU is stuck in an
+    open call may have made all that its peers made.
     """
     known = call_summary.dumps(frames).filter(~pl.col("cut"))["rank"].drop_nulls()
     made = grouped(calls, frames["group_names"]).filter(
@@ -277,9 +278,11 @@ def _passed(frames: Frames, calls: pl.DataFrame) -> pl.DataFrame:
     front = pl.col("seq").filter(done() & later).max().over("group")
     held = frames["held"].filter(pl.col("choice") == 0).select("source", "line")
     is_held = pl.struct("source", "line").is_in(held.to_struct("of").implode())
-    last = pl.col("seq") == pl.col("seq").max().over("rank", "group")
+    newest = pl.col("seq").max()
+    last = pl.col("seq") == newest.over("rank", "group")
+    is_older = newest.over("rank", "group") < newest.over("group")
     found = made.with_columns(front=front).filter(
-        (pl.col("seq") < pl.col("front")) & (is_held | last)
+        (pl.col("seq") < pl.col("front")) & ((is_held & is_older) | last)
     )
     return found.sort("rank", "seq", "line").unique("rank", maintain_order=True)
 

@@ -96,7 +96,9 @@ class Units:
         crews = (crew.ranks for crew in agent_processes.crews(self.frames))
         hosts += [r for r in crews if r and max(r) - min(r) < len(r)]
         hosts += host_blocks.filled_up(by_host, unplaced)
-        hosts += host_blocks.left_over(by_host, unplaced)
+        # where the others are blocks of that size, the known hosts are whole
+        rest = host_blocks.left_over(by_host, unplaced)
+        hosts += [*rest, *by_host] if rest else []
         hosts += host_blocks.fitted(self.frames)
         some = {*hosts, *(g for g in groups if len(g) < everyone)}
         return sorted(some, key=lambda g: (-len(g), sorted(g)[:1]))

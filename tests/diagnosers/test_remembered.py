@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import weakref
 
+from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, remembered
 
 
@@ -40,6 +42,13 @@ def test_frames_are_not_kept_for_an_answer_that_holds_them() -> None:
     del frames
     gc.collect()
     assert gone() is None
+
+
+def test_answers_do_not_go_to_another_process() -> None:
+    frames = Frames({"events": tables.empty("events")})
+    assert remembered(len_of)(frames) == 1
+    copy = pickle.loads(pickle.dumps(frames))  # noqa: S301 - our own
+    assert (copy.names, copy.known) == (frames.names, {})
 
 
 def len_of(frames: Frames) -> int:

@@ -89,6 +89,11 @@ def test_a_host_known_in_part_is_whole_where_the_others_are_equal_blocks(hosts, 
     assert found.units.of([6, 7, 8]) == ((1, 2) if whole else (2, 1))
 
 
+def test_the_only_known_host_is_whole_where_the_other_ranks_make_up_its_like():
+    found = case([WAITS] * 8, hosts=[None] * 4 + ["y"] * 4)
+    assert found.units.of([4, 5, 6, 7]) == found.units.of([0, 1, 2, 3]) == (1, 3)
+
+
 @pytest.mark.parametrize(
     ("ranks", "first"),
     [

@@ -237,3 +237,14 @@ def test_dumps_that_others_show_to_be_older_are_of_a_job_that_ran_meanwhile():
     assert standstill.motion(told).name == "passed"
     assert standstill.motion(written(year, year, year, year)).name == "passed"
     assert standstill.motion(written(0, 0, 0, 300)).name != "passed"
+
+
+def test_ranks_whose_gpus_are_stuck_have_made_all_calls_and_prove_no_motion():
+    """Their peers finished these calls, in which an older dump would stand as well."""
+    history = STEP * 4
+    ahead, stuck = f"{history}abcdpqp|W", f"{history}abcd|pqpW"
+    told = frames([ahead, stuck, ahead, stuck], stands=False)
+    assert standstill.motion(told).answer == "unknown"
+    older = f"{history}abcd|p"
+    told = frames([ahead, older, ahead, older], stands=False)
+    assert standstill.motion(told).name == "passed"
