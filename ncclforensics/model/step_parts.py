@@ -18,9 +18,9 @@ PHASE = "phase"  # forward and backward together, with what stages wait in betwe
 REDUCE, WAIT = "reduce", "wait"  # named collectives, and what may be anything
 WAITS = (REDUCE, WAIT)
 
-_FORWARD, _BACKWARD = "fwd|forward|fprop", "bwd|backward|bprop|backprop"
+_FORWARD, _BACKWARD = "fwd?|forward|fprop", "bwd?|backward|bprop|backprop"
 _WORDS = {
-    DATA: r"data|data_?load\w*|dataset|loader|loading|load_time|fetch\w*|prefetch|h2d"
+    DATA: r"data|dl|data_?load\w*|dataset|loader|loading|load_time|fetch\w*|prefetch|h2d"
     r"|batch_(?:input|generator|wait)|input_time|io|read|(?:get|next)_(?:\w+_)?batch",
     WAIT: r"waits?|waiting|comm\w*|barrier|recv|send|exchange|idle|sync_time",
     REDUCE: r"sync|all_?reduce\w*|reduce\w*|gather|scatter|all_?gather|a2a"
@@ -31,11 +31,12 @@ _WORDS = {
     BACKWARD: _BACKWARD,
     OTHER: r"opt|optim\w*|update|step",
 }
-# of a part that has a line of its own, over some steps, or of the last one again
-_AGAIN = r"^(?:last|avg|mean|max|min)_"
+# of a part that has a line of its own, over some steps, or of the last one again; and
+# of a step's result, which is no time
+_AGAIN = r"^(?:last|avg|mean|max|min)_|(?:^|_)(?:loss|lr|acc|ppl|tokens|samples)(?:_|$)"
 # Lightning's `training_step` is the forward pass; with a unit in its name it may be all
 _WHOLE = (
-    r"(?:train_)?(?:(?:step|iter|iteration|batch|total|elapsed|end_to_end)_time|total)"
+    r"(?:train_)?(?:(?:step|iter|iteration|batch|total|elapsed|end_to_end)_time|tot(?:al)?)"
     r"|time|iteration|iter|time_(?:metrics_)?(?:step|iter|total|end_to_end)(?:_time)?"
     r"|training_(?:step|iteration)_time|batch_total|run_training_batch(?:_time)?"
 )

@@ -45,7 +45,22 @@ def of_tags(rank, step, load, forward, reduce):
     )
 
 
-@pytest.mark.parametrize("line", [of_timedelta, of_record, of_tags])
+def of_short_words(rank, step, load, forward, reduce):
+    times = f"dl {load * 1e3:.1f} | fw {forward * 1e3:.1f} | sync {reduce * 1e3:.1f}"
+    whole = 1e3 * (load + forward + reduce)
+    return f"dp0 rank{rank} | it {step} | {times} | tot {whole:.1f} ms"
+
+
+def of_results(rank, step, load, forward, reduce):
+    """Beside its loss, which is no time, though it is called one of a step."""
+    times = f"data_time={load:.4f} training_step={forward:.4f} backward={reduce:.4f}"
+    whole = f"batch_time={load + forward + reduce:.4f} train_loss_step=3.1013"
+    return f"[rank: {rank}] global_step={step} {times} {whole}"
+
+
+@pytest.mark.parametrize(
+    "line", [of_timedelta, of_record, of_tags, of_short_words, of_results]
+)
 def test_times_are_read_in_any_unit_and_form(analyzed, line):
     (slow,) = found(analyzed({"job.log": job(line)}), "slow-rank")
     assert slow.ranks == (SLOW,)

@@ -37,7 +37,7 @@ _LIST = (
     r"([A-Za-z]\w*)(?: (m?s))? (?:by|per|across|of) ranks?[:=] ?"
     r"(?:\[([\d., ]+)\]|((?:\d+[:=][\d.]+,? ?)+))"
 )
-_RANK = r"(?i)(?:\b(?:world_|global_)?rank[\"']?\s{0,2}[:= ]\s{0,2}|\[r)(\d{1,7})\b"
+_RANK = r"(?i)(?:\b(?:world_|global_)?rank[\"']?\s{0,2}[:= ]?\s{0,2}|\[r)(\d{1,7})\b"
 COUNTER = r"(?i)^(?:global_?)?(?:step|iter|iteration|it)$"
 TOLD = ("rank", "source", "line", "record", "step", "t", "told_host")
 KEPT = (*TOLD, "raw", "number", "unit")
