@@ -20,8 +20,8 @@ WAITS = (REDUCE, WAIT)
 
 _FORWARD, _BACKWARD = "fwd?|forward|fprop", "bwd?|backward|bprop|backprop"
 _WORDS = {
-    DATA: r"data|dl|data_?load\w*|dataset|loader|loading|load_time|fetch\w*|prefetch|h2d"
-    r"|batch_(?:input|generator|wait)|input_time|io|read|(?:get|next)_(?:\w+_)?batch",
+    DATA: r"data|dl|data_?load\w*|dataset|loader|loading|load_time|fetch\w*|prefetch"
+    r"|h2d|batch_(?:input|generator|wait)|input_time|io|read|(?:get|next)_(?:\w+_)?batch",
     WAIT: r"waits?|waiting|comm\w*|barrier|recv|send|exchange|idle|sync_time",
     REDUCE: r"sync|all_?reduce\w*|reduce\w*|gather|scatter|all_?gather|a2a"
     r"|all_?to_?all|broadcast|bcast|clip\w*|unscale\w*|grad_norm_time",
