@@ -18,25 +18,25 @@ PHASE = "phase"  # forward and backward together, with what stages wait in betwe
 REDUCE, WAIT = "reduce", "wait"  # named collectives, and what may be anything
 WAITS = (REDUCE, WAIT)
 
-_FORWARD, _BACKWARD = "fwd?|forward|fprop", "bwd?|backward|bprop|backprop"
+_FORWARD, _BACKWARD = "fwd|forward|fprop", "bwd|backward|bprop|backprop"
 _WORDS = {
     DATA: r"data|dl|data_?load\w*|dataset|loader|loading|load_time|fetch\w*|prefetch"
     r"|h2d|batch_(?:input|generator|wait)|input_time|io|read|(?:get|next)_(?:\w+_)?batch",
-    WAIT: r"waits?|waiting|comm\w*|barrier|recv|send|exchange|idle|sync_time",
-    REDUCE: r"sync|all_?reduce\w*|reduce\w*|gather|scatter|all_?gather|a2a"
+    WAIT: r"waits?|waiting|comm\w*|barrier|recv|send|exch\w*|idle|sync_time",
+    REDUCE: r"sync|ar|all_?reduce\w*|reduce\w*|gather|scatter|all_?gather|a2a"
     r"|all_?to_?all|broadcast|bcast|clip\w*|unscale\w*|grad_norm_time",
-    PHASE: rf"(?:{_FORWARD})_(?:{_BACKWARD})",
-    COMPUTE: rf"{_FORWARD}|training_step|compute|busy|model_time|experts?"
+    PHASE: rf"(?:fw?|{_FORWARD})_(?:bw?|{_BACKWARD})",
+    COMPUTE: rf"fw?|{_FORWARD}|training_step|compute|busy|model_time|experts?"
     rf"|(?:{_BACKWARD})_inner",
-    BACKWARD: _BACKWARD,
-    OTHER: r"opt|optim\w*|update|step",
+    BACKWARD: rf"bw?|{_BACKWARD}",
+    OTHER: r"opt|optim\w*|upd\w*|adam\w*|apply|step",
 }
 # of a part that has a line of its own, over some steps, or of the last one again; and
 # of a step's result, which is no time
 _AGAIN = r"^(?:last|avg|mean|max|min)_|(?:^|_)(?:loss|lr|acc|ppl|tokens|samples)(?:_|$)"
 # Lightning's `training_step` is the forward pass; with a unit in its name it may be all
 _WHOLE = (
-    r"(?:train_)?(?:(?:step|iter|iteration|batch|total|elapsed|end_to_end)_time|tot(?:al)?)"
+    r"(?:train_)?(?:(?:step|iter|iteration|batch|total|elapsed|end_to_end)_time|tot(?:al)?|sum)"
     r"|time|iteration|iter|time_(?:metrics_)?(?:step|iter|total|end_to_end)(?:_time)?"
     r"|training_(?:step|iteration)_time|batch_total|run_training_batch(?:_time)?"
 )
@@ -74,7 +74,7 @@ def kinds(name: pl.Expr) -> pl.Expr:
 
 def is_backward(name: pl.Expr) -> pl.Expr:
     """Whether a part of a step is a backward pass, or some of it."""
-    return name.str.contains(_BACKWARD)
+    return name.str.contains(rf"(?:^|_)bw?(?:_|$)|{_BACKWARD}")
 
 
 def is_own(name: str) -> bool:

@@ -51,6 +51,11 @@ def of_short_words(rank, step, load, forward, reduce):
     return f"dp0 rank{rank} | it {step} | {times} | tot {whole:.1f} ms"
 
 
+def of_letters(rank, step, load, forward, reduce):
+    times = f"batch {load * 1e3:.1f} | F {(forward + load) * 1e3:.1f} | B 300.5"
+    return f"{rank}: it/{step} {times} | AR {reduce * 1e3 - 300:.1f} | sum 1150.0 ms"
+
+
 def of_results(rank, step, load, forward, reduce):
     """Beside its loss, which is no time, though it is called one of a step."""
     times = f"data_time={load:.4f} training_step={forward:.4f} backward={reduce:.4f}"
@@ -59,7 +64,7 @@ def of_results(rank, step, load, forward, reduce):
 
 
 @pytest.mark.parametrize(
-    "line", [of_timedelta, of_record, of_tags, of_short_words, of_results]
+    "line", [of_timedelta, of_record, of_tags, of_short_words, of_letters, of_results]
 )
 def test_times_are_read_in_any_unit_and_form(analyzed, line):
     (slow,) = found(analyzed({"job.log": job(line)}), "slow-rank")
