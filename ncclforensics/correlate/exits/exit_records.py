@@ -235,12 +235,11 @@ def hosts_of_tasks(frames: Frames) -> pl.DataFrame:
     tasks = _of_tasks(frames, pl.lit(value=True))
     if tasks.is_empty():
         return without_rows({c: SCHEMA[c] for c in ("rank", "host", *CITE)})
-    told = tasks.drop_nulls(["rank", "host"]).unique(["rank", "host"], keep="first")
-    told = told.select("rank", "host", *CITE)
-    named = pl.concat([tasks["task"], frames["events"]["task"]]).max()
-    ranks = frames["ranks"]["rank"].max()
-    if not isinstance(ranks, int) or not isinstance(named, int) or ranks > named:
+    told = tasks.select("rank", "host", *CITE).drop_nulls(["rank", "host"])
+    last = pl.concat([tasks["task"], frames["events"]["task"]]).max()
+    if frames["ranks"].filter(pl.col("rank") > last).height:
         return told.clear()
+    told = told.unique(["rank", "host"], keep="first")
     return told.unique("rank", keep="none").sort("rank")
 
 

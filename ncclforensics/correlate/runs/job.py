@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # programs that report on the machine: their lines need not concern the job
 MACHINE = r"^(?:kernel|nvidia|amd)\."
+NODE_FAILED = "slurm.node_failure"
 # tables of a machine's state, which anybody may have asked for at any time
 STATE = (
     r"^(?:nvidia\.|amd\.|system\.(?:ip_json|ethtool|mtu|ps)$"
@@ -337,10 +338,16 @@ def ended_well(frames: Frames) -> bool:
 
 @remembered
 def _hosts(frames: Frames) -> tuple[str, ...]:
-    """Return the hosts of the ranks, or those that lines name if these have none."""
-    hosts = frames["ranks"]["host"].drop_nulls()
-    hosts = hosts if hosts.len() else frames["events"]["host"].drop_nulls()
-    return (*hosts.unique().sort(),)
+    """Return the hosts of the ranks, or those that lines name if these have none.
+
+    A node that failed may have been that of the ranks without a host.
+    """
+    hosts = frames["ranks"]["host"]
+    if not hosts.count():
+        hosts = frames["events"]["host"]
+    elif hosts.null_count():
+        hosts = pl.concat([hosts, frames.message(NODE_FAILED)["host"]])
+    return (*hosts.drop_nulls().unique().sort(),)
 
 
 @remembered
