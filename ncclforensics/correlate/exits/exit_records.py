@@ -236,11 +236,11 @@ def hosts_of_tasks(frames: Frames) -> pl.DataFrame:
     if tasks.is_empty():
         return without_rows({c: SCHEMA[c] for c in ("rank", "host", *CITE)})
     told = tasks.select("rank", "host", *CITE).drop_nulls(["rank", "host"])
+    told = told.unique(["rank", "host"], keep="first").unique("rank", keep="none")
     last = pl.concat([tasks["task"], frames["events"]["task"]]).max()
-    if frames["ranks"].filter(pl.col("rank") > last).height:
-        return told.clear()
-    told = told.unique(["rank", "host"], keep="first")
-    return told.unique("rank", keep="none").sort("rank")
+    ranks = frames["ranks"].drop_nulls("rank")
+    whole = ranks.height and ranks.filter(pl.col("rank") > last).is_empty()
+    return told.sort("rank") if whole else told.clear()
 
 
 @remembered
