@@ -234,27 +234,28 @@ def _of_calls(
 
 def _ends(frames: Frames, told: Slower) -> tuple[Suspect, ...]:
     """Return the ranks between which calls are slow, each as suspect as the others."""
-    op, weight = "messages are" if told.is_message else f"{told.op} is", len(told.ranks)
+    many = len(told.ranks)
+    what = "messages are" if told.is_message else f"{told.op} is"
+    why = f"its {what} slow; it may be the other {'end' if many == 2 else 'members'}"
     return tuple(
-        Suspect(
-            rank,
-            common.host_of(frames, rank),
-            round(1 / weight, 3),
-            f"its {op} slow; it may be the other {'end' if weight == 2 else 'members'}",
-        )
+        Suspect(rank, common.host_of(frames, rank), round(1 / many, 3), why)
         for rank in sorted(told.ranks)[:MOST_SUSPECTS]
     )
 
 
 def _rail(frames: Frames, told: Slower) -> str:
     """Say that ranks are one GPU of each host, at the same place: one rail; or ""."""
-    homes = host_blocks.by_host(frames["ranks"].drop_nulls(["host", "rank"]))
-    mine = [sorted(home) for home in homes if not home.isdisjoint(told.ranks)]
-    places = {home.index(rank) for home in mine for rank in told.ranks if rank in home}
-    are_apart = len(mine) == len(told.ranks) == len(told.hosts) > 1 == len(places)
-    if not are_apart or not all(map(host_blocks.is_one, mine)):
+    seats = [
+        place
+        for host in told.hosts
+        if len(home := host_blocks.whole(frames, host)) > 1
+        for place, rank in enumerate(home)
+        if rank in told.ranks
+    ]
+    # at one place, no two are of one host
+    if not len(seats) == len(told.ranks) == len(told.hosts) > 1 == len({*seats}):
         return ""
-    gpu = f"GPU {min(places)} of each of their hosts"
+    gpu = f"GPU {seats[0]} of each of their hosts"
     return f" They are {gpu}: compare the cards of that rail."
 
 

@@ -71,8 +71,7 @@ def _is_own() -> pl.Expr:
     told.
     """
     kind, of = pl.col("kind"), "rank"
-    inner = (kind == COMPUTE) & is_backward(pl.col("name"))
-    apart = kind.is_in(WAITS).any().over(of) & ~inner.any().over(of)
+    apart = kind.is_in(WAITS).any().over(of) & ~_tells_inner()
     around = kind.is_in((COMPUTE, BACKWARD)).any().over(of)
     return (
         kind.is_in((DATA, COMPUTE))
@@ -83,9 +82,13 @@ def _is_own() -> pl.Expr:
 
 def _is_all_backward() -> pl.Expr:
     """Whether parts are a backward, of which no other part tells some again."""
-    kind = pl.col("kind")
-    inner = (kind == COMPUTE) & is_backward(pl.col("name"))
-    return (kind == BACKWARD) & ~inner.any().over("rank")
+    return (pl.col("kind") == BACKWARD) & ~_tells_inner()
+
+
+def _tells_inner() -> pl.Expr:
+    """Whether a rank tells the computing of its backward as a part of its own."""
+    inner = (pl.col("kind") == COMPUTE) & is_backward(pl.col("name"))
+    return inner.any().over("rank")
 
 
 def _computes_backward(told: pl.DataFrame) -> bool:

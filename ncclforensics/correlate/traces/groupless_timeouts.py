@@ -5,8 +5,7 @@ group's calls end in order, and one that needs all members ends for none of them
 each has started it. So ranks of one group give up the same call or consecutive ones;
 calls further apart are of two groups. The root of a broadcast need not wait for it, and
 may be further ahead: then it is one group if two counters are not so close by chance.
-Two timeouts of one rank are of two groups as
-well.
+Two timeouts of one rank are of two groups as well.
 """
 
 from __future__ import annotations
@@ -53,14 +52,17 @@ def timeouts(frames: Frames) -> pl.DataFrame:
     clashes = _clashes(said)
     least = ""
     for seq, op in said.select("timed_out", "op").iter_rows():
-        near = first is not None and seq - first <= (
-            max(REACH, first // BY_CHANCE) if least.lower() in ROOTED else REACH
-        )
+        near = first is not None and seq - first <= _reach(first, least)
         if first is None or not near or seq in clashes or first in clashes:
             first, least = seq, op or ""
         told = f"|{op}" if clashes.get(seq) == "op" else ""
         names.append(f"{PREFIX}{first}{told}{UNLISTED}")
     return said.with_columns(pl.Series("group", names, dtype=pl.String))
+
+
+def _reach(seq: int, op: str) -> int:
+    """Return how many calls further a member of the group of a call may be."""
+    return max(REACH, seq // BY_CHANCE) if op.lower() in ROOTED else REACH
 
 
 def grouped(frames: Frames) -> pl.DataFrame:
