@@ -17,7 +17,12 @@ from ncclforensics.model.tables import with_nulls
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-TIMED = ("launchers.megatron.iteration", "launchers.nemo.step", "timers.whole")
+PARTS = "timers.step"  # may tell the time of the whole step, in its text
+TIMED = ("launchers.megatron.iteration", "launchers.nemo.step", PARTS)
+_WHOLE = (
+    r"\b(?:dt|step[_ ]time|iter(?:ation)?_time|time/step|sec/it)(?: ?[=:] ?| )"
+    r"(\d{1,9}(?:\.\d{1,9})?)(?: ?(ms)\b)?"
+)
 CAPTURED = {
     **dict.fromkeys(("step", "batch"), pl.Int64()),
     **dict.fromkeys(("step_ms", "step_s"), pl.Float64()),
@@ -41,10 +46,13 @@ class Slowdown:
 
 def slowdown(frames: Frames) -> Slowdown | None:
     """Return the first slowdown that lasts to the end of a log, or None."""
-    timed = frames.message(*TIMED)
-    timed = with_nulls(timed, CAPTURED).with_columns(
-        pl.coalesce("step_ms", pl.col("step_s") * 1e3)
+    timed = with_nulls(frames.message(*TIMED), CAPTURED)
+    whole = pl.col("text").str.extract_groups(_WHOLE).struct
+    in_ms = pl.when(whole.field("2").is_null()).then(1e3).otherwise(1.0)
+    said = pl.when(pl.col("message") == PARTS).then(
+        whole.field("1").cast(pl.Float64) * in_ms
     )
+    timed = timed.with_columns(pl.coalesce("step_ms", pl.col("step_s") * 1e3, said))
     for log in timed.sort("source", "line").partition_by("source", maintain_order=True):
         steps = log.drop_nulls("step_ms")[WARM_UP:]
         if steps["batch"].n_unique() > 1:

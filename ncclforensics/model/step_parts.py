@@ -13,6 +13,7 @@ import polars as pl
 
 DATA, COMPUTE, BACKWARD, WHOLE = "data", "compute", "backward", "whole"
 OTHER = "other"  # what a step has besides
+UNSAID = "unsaid"  # what its name does not tell
 STEP = "step"  # in the name of a part: the optimizer's, or all
 PHASE = "phase"  # forward and backward together, with what stages wait in between
 REDUCE, WAIT = "reduce", "wait"  # named collectives, and what may be anything
@@ -21,23 +22,23 @@ WAITS = (REDUCE, WAIT)
 _FORWARD, _BACKWARD = "fwd|forward|fprop", "bwd|backward|bprop|backprop"
 _WORDS = {
     DATA: r"data|dl|data_?load\w*|dataset|loader|loading|load_time|fetch\w*|prefetch"
-    r"|h2d|batch_(?:input|generator|wait)|input_time|io|read|(?:get|next)_(?:\w+_)?batch",
-    WAIT: r"waits?|waiting|comm\w*|barrier|recv|send|exch\w*|idle|sync_time",
+    r"|h2d|batch_(?:input|generator|wait)|inputs?_\w+|io|read|(?:get|next)_(?:\w+_)?batch",
+    WAIT: r"waits?|waiting|comm\w*|nccl|barrier|recv|send|exch\w*|idle|sync_time|unshard",
     REDUCE: r"sync|ar|all_?reduce\w*|reduce\w*|gather|scatter|all_?gather|a2a"
     r"|all_?to_?all|broadcast|bcast|clip\w*|unscale\w*|grad_norm_time",
     PHASE: rf"(?:fw?|{_FORWARD})_(?:bw?|{_BACKWARD})",
     COMPUTE: rf"fw?|{_FORWARD}|training_step|compute|busy|model_time|experts?"
     rf"|(?:{_BACKWARD})_inner",
-    BACKWARD: rf"bw?|{_BACKWARD}",
+    BACKWARD: rf"bw?|{_BACKWARD}|autograd",
     OTHER: r"opt|optim\w*|upd\w*|adam\w*|apply|step",
 }
 # of a part that has a line of its own, over some steps, or of the last one again; and
 # of a step's result, which is no time
-_AGAIN = r"^(?:last|avg|mean|max|min)_|(?:^|_)(?:loss|lr|acc|ppl|tokens|samples)(?:_|$)"
+_AGAIN = r"^(?:last|avg|mean|max|min)_|(?:^|_)(?:loss|lr|acc|ppl|tokens|samples|ts|timestamp|eta|rank)(?:_|$)"
 # Lightning's `training_step` is the forward pass; with a unit in its name it may be all
 _WHOLE = (
     r"(?:train_)?(?:(?:step|iter|iteration|batch|total|elapsed|end_to_end)_time|tot(?:al)?|sum)"
-    r"|time|iteration|iter|time_(?:metrics_)?(?:step|iter|total|end_to_end)(?:_time)?"
+    r"|time|dt|wall(?:_time)?|iteration|iter|time_(?:metrics_)?(?:step|iter|total|end_to_end)(?:_time)?"
     r"|training_(?:step|iteration)_time|batch_total|run_training_batch(?:_time)?"
 )
 # a key of a record, and a number: what a rank took for its own part of a step
@@ -57,9 +58,10 @@ def named(name: pl.Expr) -> pl.Expr:
 
 
 def kinds(name: pl.Expr) -> pl.Expr:
-    """Return what the part of a step with a name, as `named` gives it, is; or null.
+    """Return what the part of a step with a name, as `named` gives it, is.
 
-    Where the words of two kinds meet the first of `_WORDS` counts: `data_wait` is data.
+    UNSAID if its words tell nothing, null if it is no part. Where the words of two
+    kinds meet the first of `_WORDS` counts: `data_wait` is data.
     """
     patterns = {
         WHOLE: rf"^(?:{_WHOLE})$",
@@ -69,7 +71,7 @@ def kinds(name: pl.Expr) -> pl.Expr:
         pl.when(name.str.contains(pattern)).then(pl.lit(kind))
         for kind, pattern in patterns.items()
     )
-    return pl.when(~name.str.contains(_AGAIN)).then(found)
+    return pl.when(~name.str.contains(_AGAIN)).then(found.fill_null(UNSAID))
 
 
 def is_backward(name: pl.Expr) -> pl.Expr:

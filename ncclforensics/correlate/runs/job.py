@@ -49,7 +49,6 @@ STEPS = (
     "launchers.megatron.iteration",
     "launchers.nemo.step",
     "timers.step",
-    "timers.whole",
 )
 # a step number in an exception's text is not a step
 AN_EXCEPTION = r"^\s*raise |^[\w.]+(?:Error|Exception): "

@@ -37,6 +37,12 @@ _LIST = (
     r"([A-Za-z]\w*)(?: (m?s))? (?:by|per|across|of) ranks?[:=] ?"
     r"(?:\[([\d., ]+)\]|((?:\d+[:=][\d.]+,? ?)+))"
 )
+# a record of one part: its name beside how long it took
+_NAMED = (
+    r"(?i)\b(?:name|span|phase|stage|section|part|op|timer|region|event)[\"']? ?[:=] ?[\"']?"
+    r"([a-z][\w./-]*)"
+)
+_TOOK = r"(?i)^(?:dur(?:ation)?|elapsed|took|time|latency|value|wall)(?:_?(?:[mu]?s|secs?))?$"
 _RANK = r"(?i)(?:\b(?:world_|global_)?rank[\"']?\s{0,2}[:= ]?\s{0,2}|\[r)(\d{1,7})\b"
 COUNTER = r"(?i)^(?:global_?)?(?:step|iter|iteration|it)$"
 TOLD = ("rank", "source", "line", "record", "step", "t", "told_host")
@@ -81,6 +87,7 @@ def _in_lines(frames: Frames) -> pl.DataFrame:
             of_all=pl.coalesce(
                 text.str.extract(_OF_ALL), text.str.extract(r"\((ms)\)")
             ),
+            named=text.str.extract(_NAMED),
             pair=text.str.extract_all(_PAIR),
         )
         .explode("pair")
@@ -103,6 +110,11 @@ def _in_lines(frames: Frames) -> pl.DataFrame:
                 pl.col("raw").str.extract(r"[_(]([mu]?s)\)?$"),
                 "of_all",
             ),
+        )
+        .with_columns(
+            raw=pl.when(pl.col("raw").str.contains(_TOOK))
+            .then(pl.coalesce("named", "raw"))
+            .otherwise("raw")
         )
         .select(KEPT)
     )

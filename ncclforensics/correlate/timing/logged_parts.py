@@ -12,7 +12,7 @@ import polars as pl
 
 from ncclforensics.correlate.timing import logged_forms
 from ncclforensics.model.frames import needing, remembered
-from ncclforensics.model.step_parts import OTHER, STEP, WHOLE, kinds, named
+from ncclforensics.model.step_parts import OTHER, STEP, UNSAID, WHOLE, kinds, named
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 MOMENT = 1e8  # seconds: a number as large is a time of day since 1970
 MOSTLY = 0.5  # share of the steps
+SEVERAL = 2  # parts
+NEARLY = 0.8  # of a step are its parts
 LONG = 60.0  # seconds
 LONGER = 10.0  # times the time of its log, that steps in seconds cannot take
 MICRO = "_microstep"  # DeepSpeed's, of each batch; its line of a step has plain names
@@ -85,19 +87,26 @@ def _with_kinds(told: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_whole(told: pl.DataFrame) -> pl.DataFrame:
-    """Call a step WHOLE that is as long as all else that is told of it.
+    """Call a part WHOLE that is as long as all else that is told of its step.
 
-    `step` is the optimizer's part in some logs, and the whole step in others.
+    `step` is the optimizer's part in some logs, and the whole step in others. A part
+    whose name tells nothing is the sum of SEVERAL others, nearly.
     """
     kind, of = pl.col("kind"), ("rank", "source", "record")
-    others = pl.col("seconds").filter(~kind.is_in((WHOLE, OTHER))).sum().over(of)
-    told = told.with_columns(others=others)  # one window is not read within another
+    seconds, is_part = pl.col("seconds"), ~kind.is_in((WHOLE, OTHER))
+    told = told.with_columns(
+        others=seconds.filter(is_part).sum().over(of),
+        many=is_part.sum().over(of),
+    )  # one window is not read within another
     is_step = (kind == OTHER) & pl.col("plain").str.contains(STEP)
-    is_all = (pl.col("others") > 0) & (pl.col("seconds") >= pl.col("others"))
-    whole = pl.when(is_step & (is_all.mean().over("plain") > MOSTLY)).then(
-        pl.lit(WHOLE)
+    is_all = (pl.col("others") > 0) & (seconds >= pl.col("others"))
+    rest = pl.col("others") - seconds
+    is_sum = (pl.col("many") > SEVERAL) & rest.is_between(NEARLY * seconds, seconds)
+    is_whole = (is_step & (is_all.mean().over("plain") > MOSTLY)) | (
+        (kind == UNSAID) & (is_sum.mean().over("plain") > MOSTLY)
     )
-    return told.with_columns(kind=whole.otherwise("kind")).drop("others")
+    whole = pl.when(is_whole).then(pl.lit(WHOLE))
+    return told.with_columns(kind=whole.otherwise("kind")).drop("others", "many")
 
 
 def _in_seconds(told: pl.DataFrame) -> pl.DataFrame:
@@ -107,7 +116,9 @@ def _in_seconds(told: pl.DataFrame) -> pl.DataFrame:
     """
     scale = pl.col("unit").replace_strict(SECONDS, default=1.0)
     told = told.with_columns(seconds=pl.col("number") * scale)
-    told = told.filter(pl.col("seconds") < MOMENT)
+    # of what has neither a known name nor a unit nothing tells that it is a time
+    is_time = (pl.col("kind") != UNSAID) | pl.col("unit").is_not_null()
+    told = told.filter((pl.col("seconds") < MOMENT) & is_time)
     seconds, own = pl.col("seconds"), ("rank", "source")
     bare = told.filter(pl.col("unit").is_null() & pl.col("kind").is_not_null())
     lines = bare.group_by(*own, "line").agg(seconds.max(), pl.col("t").first())

@@ -22,6 +22,8 @@ from ncclforensics.model.step_parts import (
     DATA,
     OTHER,
     PHASE,
+    UNSAID,
+    WAIT,
     WAITS,
     WHOLE,
     is_backward,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 ITERATION = "launchers.megatron.iteration"
 FORWARD = 1 / 3  # of the computing of a step: a backward takes two matrix products
+AGAINST = -0.5  # correlation, from which on less than half of a part is its own
 LEAST = 4  # steps; whether so few tell anything is for the test of chance
 
 
@@ -48,19 +51,45 @@ def logged_time(frames: Frames) -> OwnTime | None:
     if told is None:
         return None
     enough = told.filter(pl.len().over("rank", "name") >= LEAST)
-    told = enough.with_columns(is_own=_is_own())
+    told = _with_waits(enough).with_columns(is_own=_is_own())
     own = _met(told.filter("is_own"))
     waits = _waits(told, own)
     both = own.join(waits, on="meets", how="semi")
     # the lines of a step may be cut: the first and last may lack some of its parts
     own = both if 2 * both.height > own.height else own
-    beside = pl.col("kind").is_in((WHOLE, OTHER, *WAITS)) | _is_all_backward()
+    beside = pl.col("kind").is_in((WHOLE, OTHER, UNSAID, *WAITS)) | _is_all_backward()
     whole = _whole(frames, told.filter(pl.col("is_own") | beside), own)
     if whole.height < LEAST:
         return None
     hidden = _computes_backward(told) and not _computes_backward(own)
     found = _history(own, waits, whole)
     return replace(found, seen=FORWARD) if hidden else found
+
+
+def _with_waits(told: pl.DataFrame) -> pl.DataFrame:
+    """Call a part WAIT that is shorter where its rank works longer, whatever its name.
+
+    All ranks leave a step together: who works longer than its peers waits less.
+    """
+    step = ("step", "again")
+    is_work = pl.col("kind").is_in((DATA, COMPUTE))
+    work = (
+        told.filter(is_work).group_by("rank", *step).agg(work=pl.col("seconds").sum())
+    )
+    unsaid = told.filter(pl.col("kind") == UNSAID).join(work, on=["rank", *step])
+    apart = [
+        pl.col(c) - pl.col(c).median().over(*step, "name") for c in ("seconds", "work")
+    ]
+    against = (
+        unsaid.select("name", *apart)
+        .group_by("name")
+        .agg(pl.corr("seconds", "work").alias("with_work"))
+        .filter(pl.col("with_work") < AGAINST)
+    )
+    waits = (pl.col("kind") == UNSAID) & pl.col("name").is_in(against["name"].implode())
+    return told.with_columns(
+        pl.when(waits).then(pl.lit(WAIT)).otherwise("kind").alias("kind")
+    )
 
 
 def _is_own() -> pl.Expr:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 ROLES = ("culprit", "victim", "either", "agent", "neutral")
 KINDS = ("int", "rank", "str", "float", "hex", "bool")
 NET = "uncaught."  # messages that take whatever reads as a failure
+AT_WORK = "condensed.at_work."  # messages that take whatever reads as progress
 _START = re.compile(r"(?<![\[\\])\^")  # of a line, in a pattern
 BEHIND = r"""(?:^|[\s:>|\])}"'`=-])"""  # what a message may follow
 RECORD = '"rank":'  # stands for the keys of a record that tell its rank
@@ -255,18 +256,29 @@ def match(lines: pl.DataFrame, messages: Sequence[Message]) -> dict[str, pl.Data
     met = [messages[place] for place in places]
     found: dict[str, pl.DataFrame] = {}
     taken: list[pl.Series] = []
+    paced: list[pl.Series] = []
     for message in sorted(met, key=lambda m: m.fallback):
         held = [rows_of[needle] for needle in message.needles if needle in rows_of]
         rows = held[0] if len(held) == 1 else pl.concat(held).unique().sort()
-        if message.fallback and taken:
-            rows = rows.filter(~rows.is_in(pl.concat(taken).implode()))
+        others = taken + paced if _is_mild(message) else taken
+        if message.fallback and others:
+            rows = rows.filter(~rows.is_in(pl.concat(others).implode()))
         mine = lines[rows]
         mine.insert_column(mine.width, rows.alias("_row"))
         captured = _capture(mine, message)
         if captured.height:
-            taken.append(captured.drop_in_place("_row"))
+            (paced if message.paced else taken).append(captured.drop_in_place("_row"))
             found[message.id] = captured
     return found
+
+
+def _is_mild(message: Message) -> bool:
+    """Whether it tells no more than a line with the times of a step does: who is where.
+
+    What reads as a failure does so in such a line as well.
+    """
+    counts = "step" in message.columns or message.id.startswith(AT_WORK)
+    return message.tag or counts or RECORD in message.needles
 
 
 def _capture(lines: pl.DataFrame, message: Message) -> pl.DataFrame:

@@ -42,14 +42,16 @@ def parse(text: str) -> list[dict[str, object]]:
     for below, line in enumerate(lines[1:], 1):
         values = line.split(None, len(names) - 1)
         told = dict(zip(names, values, strict=False))
-        if len(values) < len(names) or not _PID.match(told["PID"]):
+        # what was cut off at the end is the command
+        least = len(names) - (names[-1] in COMMANDS)
+        if len(values) < least or not _PID.match(told["PID"]):
             break
         if told[state].startswith(STANDS):
             rows.append(
                 {
                     "pid": int(told["PID"]),
                     "state": told[state][0],
-                    "name": values[-1] if names[-1] in COMMANDS else None,
+                    "name": told.get(names[-1]) if names[-1] in COMMANDS else None,
                     "file_system": file_system(told["WCHAN"]),
                     "waits_at": told["WCHAN"],
                     "below": below,
