@@ -34,7 +34,10 @@ _WORDS = {
 }
 # of a part that has a line of its own, over some steps, or of the last one again; and
 # of a step's result, which is no time
-_AGAIN = r"^(?:last|avg|mean|max|min)_|(?:^|_)(?:loss|lr|acc|ppl|tokens|samples|ts|timestamp|eta|rank)(?:_|$)"
+_AGAIN = (
+    r"^(?:last|avg|mean|max|min)_"
+    r"|(?:^|_)(?:loss|lr|acc|ppl|tokens|samples|ts|timestamp|eta|rank)(?:_|$)"
+)
 # Lightning's `training_step` is the forward pass; with a unit in its name it may be all
 _WHOLE = (
     r"(?:train_)?(?:(?:step|iter|iteration|batch|total|elapsed|end_to_end)_time|tot(?:al)?|sum)"

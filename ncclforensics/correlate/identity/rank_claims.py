@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from ncclforensics.correlate.exits import agent_processes
-from ncclforensics.correlate.identity import placements, world
+from ncclforensics.correlate.identity import placements, stated, world
 from ncclforensics.correlate.traces import process_stacks
 from ncclforensics.correlate.traces.call_summary import outline
 from ncclforensics.model import tables
@@ -52,8 +52,14 @@ def only_host(told: pl.DataFrame) -> pl.Expr:
 
 
 def _from_words(frames: Frames) -> pl.DataFrame:
-    """Return rank claims from lines in which programs print `rank 3 of 8`."""
-    lines = world.said(frames)
+    """Return rank claims from lines in which programs state their rank.
+
+    None of programs that count from 1, or of groups of several sizes.
+    """
+    lines = stated.stated(frames)
+    sizes = lines["world_size"].drop_nulls()
+    if sizes.len() and world.said(frames).is_empty():
+        return tables.empty("ranks")
     told = lines.with_columns(pl.coalesce("rank", "told").alias("rank"))
     return tables.picked("ranks", told)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.exits import agent_processes, alive
+from ncclforensics.correlate.identity import stated
 from ncclforensics.correlate.runs import job
 from ncclforensics.model.frames import remembered
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from ncclforensics.model.frames import Frames
 
-SAID = "python.rank_of"
 MEGATRON = "python.megatron_sizes"
 TIMEOUT = "c10d.watchdog.timeout"
 GATHERS = ("_ALLGATHER_BASE", "ALLGATHER_BASE", "ALLGATHER")
@@ -72,11 +72,7 @@ def said(frames: Frames) -> pl.DataFrame:
     Empty if a number is not below its world size (the program counts from 1), or if
     several sizes occur (they are of several groups).
     """
-    lines = frames.message(SAID)
-    if not {"told", "world_size"} <= set(lines.columns):
-        return lines.with_columns(
-            pl.lit(None, pl.Int64).alias(c) for c in ("told", "world_size")
-        ).clear()
+    lines = stated.stated(frames).drop_nulls("world_size")
     wrong = (lines["told"] >= lines["world_size"]).any()
     return lines.clear() if wrong or lines["world_size"].n_unique() > 1 else lines
 
