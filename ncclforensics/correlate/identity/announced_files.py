@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.correlate.identity import world
+from ncclforensics.correlate.identity.stated import stated
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def owners(frames: Frames) -> pl.DataFrame:
     """Return `source rank` of the files that announce one rank each; else no rows."""
-    told = world.said(frames).select("source", rank="told")
+    told = stated(frames).select("source", rank="told")
     if told.is_empty():
         return told
     told = told.drop_nulls().unique()

@@ -28,7 +28,7 @@ OF_TABLES = {
 # a number, or a timedelta of Python: `0:00:00.012345`
 _PAIR = (
     r"([A-Za-z][A-Za-z0-9_/.-]*(?: ?\((?:[mu]?s|t)\))?)[\"']?"
-    r"(?: {0,3}[:=] {0,3}| {1,12})(?:(\d{1,2}):(\d\d):)?(\d{1,9}(?:\.\d{1,9})?)"
+    r"(?: {0,3}[:=] {0,3}| {1,12})(?:(\d{1,2}):(\d\d):)?(\d{1,19}(?:\.\d{1,9})?)"
     r"(?: ?([mu]?s)\b)?(-\d\d)?"
 )
 # the unit of all that a record holds: `"spans_us": {"forward": 67955, …}`

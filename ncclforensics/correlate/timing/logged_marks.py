@@ -19,16 +19,19 @@ if TYPE_CHECKING:
 MARKS = "timers.phase"
 _PART = (
     r"(batch|data|inputs?|forward|fwd|backward|bwd|all[_-]?reduce|grad_sync|barrier"
-    r"|optimizer|opt|step)"
+    r"|optimizer|opt|step|gradients|grads)"
 )
 _ENDS = (
     rf"(?i)\b{_PART}(?:[ _]step)?[ _]"
-    r"(?:done|ready|loaded|fetched|on device|end|finished|returned|leave)\b",
+    r"(?:done|ready|loaded|fetched|on device|end|finished|returned|leave"
+    r"|reduced|synced|averaged)\b",
+    r"(?i)\b(step)[ =:]*\d+ end\b",
     rf"(?i)\b(?:left|leav(?:e|ing)|exit(?:ing)?|after) {_PART}\b",
 )
 _BEGINS = (
     rf"(?i)\b{_PART}[ _](?:enter|start|begin)\b",
     rf"(?i)\b(?:entering|enter|before) {_PART}\b",
+    r"(?i)\b(step)[ =:]*\d+ begin\b",
 )
 _LOADED = r"^(?i:batch|data|inputs?)$"
 SHAPE = {

@@ -12,13 +12,23 @@ import polars as pl
 
 from ncclforensics.correlate.timing import logged_forms
 from ncclforensics.model.frames import needing, remembered
-from ncclforensics.model.step_parts import OTHER, STEP, UNSAID, WHOLE, kinds, named
+from ncclforensics.model.step_parts import (
+    DATA,
+    OTHER,
+    STEP,
+    UNSAID,
+    WHOLE,
+    kinds,
+    named,
+)
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 MOMENT = 1e8  # seconds: a number as large is a time of day since 1970
+MOMENTS = 1e10  # and one that is larger counts something else
+LEAST = 3  # times of day in a record, the first of which begins it
 MOSTLY = 0.5  # share of the steps
 SEVERAL = 2  # parts
 NEARLY = 0.8  # of a step are its parts
@@ -30,7 +40,7 @@ MICRO = "_microstep"  # DeepSpeed's, of each batch; its line of a step has plain
 @remembered
 @needing(*logged_forms.SPOKEN, otherwise=None)
 def parts(frames: Frames) -> pl.DataFrame | None:
-    """Return `rank source line step again raw name kind seconds host`, a row a part.
+    """Return `rank source line step again t raw name kind seconds host`, a row a part.
 
     A rank may print into several files: the one with most lines is taken. `again`
     numbers the lines of one step, as each epoch counts from 0. A line without a step
@@ -40,7 +50,7 @@ def parts(frames: Frames) -> pl.DataFrame | None:
     read = logged_forms.numbers(frames)
     if read.is_empty():
         return None
-    told = _in_seconds(_with_kinds(read))
+    told = _in_seconds(_with_kinds(_from_moments(read)))
     by_source = told.group_by("rank", "source").len()
     best = by_source.sort("rank", "len", "source", descending=[False, True, False])
     told = told.join(
@@ -67,8 +77,31 @@ def parts(frames: Frames) -> pl.DataFrame | None:
         .with_columns(again=pl.int_range(pl.len()).over("rank", "step", "name"))
         .join(hosts, on="rank", how="left", maintain_order="left")
         .with_columns(pl.coalesce("host", "told_host").alias("host"))
-        .drop("plain", "told_host", "record", "t", "number", "unit")
+        .drop("plain", "told_host", "record", "number", "unit")
     )
+
+
+def _from_moments(told: pl.DataFrame) -> pl.DataFrame:
+    """Return numbers in which times of day are how long it took up to each of them.
+
+    `t_begin=1790000000.25 t_batch=1790000000.31` ends the loading of a batch.
+    """
+    is_moment = pl.col("number").is_between(MOMENT, MOMENTS)
+    of = ("rank", "source", "record")
+    moments = told.filter(is_moment)
+    several = moments.filter(pl.len().over(of) >= LEAST)
+    if several.is_empty():
+        return told
+    took = several.with_columns(
+        pl.col("raw").str.replace(r"(?i)_?(?:end|done|ready)$", ""),
+        pl.col("number").diff().over(of),
+        unit=pl.lit("s"),
+    ).filter(pl.col("number") >= 0)
+    loaded = pl.col("raw").str.contains(r"(?i)^(?:t_)?(?:batch|data|inputs?)$")
+    took = took.with_columns(
+        pl.when(loaded).then(pl.lit(DATA)).otherwise("raw").alias("raw")
+    )
+    return pl.concat([told.filter(~is_moment), took])
 
 
 def _with_kinds(told: pl.DataFrame) -> pl.DataFrame:

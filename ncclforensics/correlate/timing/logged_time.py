@@ -104,7 +104,7 @@ def _is_own() -> pl.Expr:
     around = kind.is_in((COMPUTE, BACKWARD)).any().over(of)
     return (
         kind.is_in((DATA, COMPUTE))
-        | ((kind == BACKWARD) & apart)
+        | (kind.is_in((BACKWARD, UNSAID)) & apart)
         | ((kind == PHASE) & ~around)
     )
 
@@ -203,7 +203,7 @@ def _whole(frames: Frames, told: pl.DataFrame, met: pl.DataFrame) -> pl.DataFram
     """Return `meets whole`: the seconds of each step.
 
     As the lines tell, or Megatron's line before a list; else all parts together, if
-    what a rank computes is one of them.
+    what a rank computes is one of them; else the time from line to line.
     """
     at = met.select("meets", "step", "again").unique()
     beside = told.join(at, on=["step", "again"])
@@ -224,5 +224,18 @@ def _whole(frames: Frames, told: pl.DataFrame, met: pl.DataFrame) -> pl.DataFram
         )
         whole = whole.join(before.select("meets", "took"), on="meets", how="left")
         whole = whole.with_columns(pl.coalesce("said", "took").alias("said"))
-    whole = whole.select("meets", whole=pl.coalesce("said", "sum"))
+    whole = whole.join(_between_lines(met), on="meets", how="left")
+    whole = whole.select("meets", whole=pl.coalesce("said", "sum", "between"))
     return whole.filter(pl.col("whole") > 0)
+
+
+def _between_lines(met: pl.DataFrame) -> pl.DataFrame:
+    """Return `meets between`: seconds a step, by the times of a rank's lines."""
+    lines = met.unique(["rank", "meets"]).sort("rank", "meets")
+    passed, steps = (pl.col(c).diff().over("rank") for c in ("t", "step"))
+    seconds = passed.dt.total_microseconds() / 1e6 / pl.when(steps > 0).then(steps)
+    each = lines.select("meets", between=seconds).drop_nulls()
+    told = each.group_by("meets").agg(pl.col("between").median())
+    usual = pl.lit(told["between"].median(), pl.Float64)  # of what has no line before
+    every = lines.select("meets").unique().join(told, on="meets", how="left")
+    return every.with_columns(pl.coalesce("between", usual))
