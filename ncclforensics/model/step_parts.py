@@ -36,7 +36,7 @@ _WORDS = {
 # of a step's result, which is no time
 _AGAIN = (
     r"^(?:last|avg|mean|max|min)_"
-    r"|(?:^|_)(?:loss|lr|acc|ppl|tokens|samples|ts|timestamp|eta|rank)(?:_|$)"
+    r"|(?:^|_)(?:loss|lr|acc|ppl|tokens|samples|ts|timestamp|eta|rank|start|begin)(?:_|$)"
 )
 # Lightning's `training_step` is the forward pass; with a unit in its name it may be all
 _WHOLE = (
@@ -49,6 +49,8 @@ OWN_KEY = (
     rf"(?i)[\"'][a-z0-9_/]*(?:(?:data|{_FORWARD}|compute)[a-z_]*[\"']: ?\d{{1,9}}\.\d"
     rf"|(?:{_FORWARD}|{_BACKWARD})[a-z_]*[\"']: ?\d{{1,9}}[,}}])"
 )
+# a key that tells the unit of its number, or of those that it holds
+TIMED_KEY = r"(?i)[\"'][a-z0-9_.]*_(?:[mu]?s|secs?|seconds|time)[\"']: ?[\d{]"
 
 
 def named(name: pl.Expr) -> pl.Expr:
@@ -82,8 +84,8 @@ def is_backward(name: pl.Expr) -> pl.Expr:
     return name.str.contains(rf"(?:^|_)bw?(?:_|$)|{_BACKWARD}")
 
 
-def is_own(name: str) -> bool:
-    """Whether a column of a table of steps, by its name, is work or data of a rank."""
+def is_timed(name: str) -> bool:
+    """Whether a column of a table of steps, by its name, is how long something took."""
     told = pl.select(kind=kinds(named(pl.lit(name))), name=named(pl.lit(name)))
     kind, words = told.row(0)
-    return kind in (DATA, COMPUTE) and re.search(r"_time$", words) is not None
+    return kind is not None and re.search(r"_time$", words) is not None

@@ -2,7 +2,8 @@
 
 One rank that prints its number into a file that others share proves nothing. But where
 files beside each other announce one rank each, and next ones among them, no file holds
-several: of a node's ranks the next one would be in the same file.
+several: of a node's ranks the next one would be in the same file. The same holds of
+the pods whose lines one file has.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 
-def owners(frames: Frames) -> pl.DataFrame:
-    """Return `source rank` of the files that announce one rank each; else no rows."""
-    told = stated(frames).select("source", rank="told")
+def owners(frames: Frames, key: list[str]) -> pl.DataFrame:
+    """Return `key` and `rank` of what announces one rank each; else no rows.
+
+    `key` names columns of events: a file, or a pod in it.
+    """
+    told = stated(frames).select(*key, rank="told")
     if told.is_empty():
         return told
     told = told.drop_nulls().unique()
     nexts = told["rank"].sort().diff().drop_nulls()
-    alone = told["source"].is_unique().all() and told["rank"].is_unique().all()
+    alone = told.select(key).is_unique().all() and told["rank"].is_unique().all()
     is_each = bool(alone) and nexts.len() > 0 and nexts.min() == 1
-    return told.sort("source") if is_each else told.clear()
+    return told.sort(key) if is_each else told.clear()

@@ -58,7 +58,8 @@ def identify(frames: Frames) -> Frames:
         ranked = _filled(ranked, local, ["local_rank"])
         claims = rank_claims.claims(ranked)
     ranked = _filled(ranked, _beside(ranked, claims), ["source"])
-    ranked = _filled(ranked, announced_files.owners(ranked), ["source"])
+    for stream in (["source"], ["source", "in_pod"]):
+        ranked = _filled(ranked, announced_files.owners(ranked, stream), stream)
     numbered = numbered_files.owners(ranked, rank_claims.claims(ranked))
     ranked = _filled(ranked, numbered, ["source"], skip=frozenset())
     claims = rank_claims.claims(ranked)

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 LINES, BLOCKS = "timers.step", "timers.megatron.ranks"
 GATHERED, TABLE = "timers.gathered", "timers.table"
-SPOKEN = (LINES, BLOCKS, GATHERED, TABLE, logged_marks.MARKS)
+METRICS = "timers.metrics"
+SPOKEN = (LINES, BLOCKS, GATHERED, TABLE, METRICS, logged_marks.MARKS)
+BARE = ""  # the unit of a time without one
 OF_TABLES = {
     **dict.fromkeys(("of_step", "took_us"), pl.Int64()),
     **dict.fromkeys(("on", "unit"), pl.String()),
@@ -43,6 +45,8 @@ _NAMED = (
     r"([a-z][\w./-]*)"
 )
 _TOOK = r"(?i)^(?:dur(?:ation)?|elapsed|took|time|latency|value|wall)(?:_?(?:[mu]?s|secs?))?$"
+_PHASE = r"[{,](?:phase|stage|part|op|section|span|name|timer|event)=\"([^\"]+)\""
+_LABELLED_RANK = r"[{,](?:global_|world_)?rank=\"(\d{1,7})\""
 _RANK = r"(?i)(?:\b(?:world_|global_)?rank[\"']?\s{0,2}[:= ]?\s{0,2}|\[r)(\d{1,7})\b"
 COUNTER = r"(?i)^(?:global_?)?(?:step|iter|iteration|it)$"
 TOLD = ("rank", "source", "line", "record", "step", "t", "told_host")
@@ -59,6 +63,7 @@ def numbers(frames: Frames) -> pl.DataFrame:
         _in_lines(frames),
         _in_lists(frames),
         _in_tables(frames),
+        _in_metrics(frames),
         logged_marks.parts(frames).select(KEPT),
     )
     told = [form for form in forms if form.height] or [forms[0]]
@@ -148,7 +153,40 @@ def _in_tables(frames: Frames) -> pl.DataFrame:
         told_host="on",
         raw="timer",
         number=pl.coalesce("took", pl.col("took_us").cast(pl.Float64)),
-        unit=pl.coalesce("unit", in_us),
+        unit=pl.coalesce("unit", in_us, pl.lit(BARE)),
+    )
+
+
+def _in_metrics(frames: Frames) -> pl.DataFrame:
+    """Return KEPT of counters of seconds, as Prometheus reads them: what each grew by.
+
+    A look at all counters stands for a step.
+    """
+    lines = frames.message(METRICS)
+    if "seconds" not in lines.columns:
+        return pl.DataFrame(schema=dict.fromkeys(KEPT))
+    lines = with_nulls(lines, {"host": pl.String(), "t": TIME})
+    text = pl.col("text")
+    series = ("rank", "source", "raw")
+    told = lines.select(
+        pl.coalesce(text.str.extract(_LABELLED_RANK).cast(pl.Int64), "rank").alias(
+            "rank"
+        ),
+        *("source", "line", "t"),
+        told_host="host",
+        raw=pl.coalesce(
+            text.str.extract(_PHASE), text.str.extract(r"^([a-z_]+?)_seconds")
+        ),
+        unit=pl.lit("s"),
+        number=pl.col("seconds"),
+    ).sort("source", "line")
+    looks = pl.int_range(pl.len()).over(series)
+    return (
+        told.with_columns(
+            step=looks, record=looks, number=pl.col("number").diff().over(series)
+        )
+        .filter(pl.col("number") >= 0)
+        .select(KEPT)
     )
 
 

@@ -153,7 +153,8 @@ def _in_seconds(told: pl.DataFrame) -> pl.DataFrame:
     is_time = (pl.col("kind") != UNSAID) | pl.col("unit").is_not_null()
     told = told.filter((pl.col("seconds") < MOMENT) & is_time)
     seconds, own = pl.col("seconds"), ("rank", "source")
-    bare = told.filter(pl.col("unit").is_null() & pl.col("kind").is_not_null())
+    is_bare = pl.col("unit").fill_null(logged_forms.BARE) == logged_forms.BARE
+    bare = told.filter(is_bare & pl.col("kind").is_not_null())
     lines = bare.group_by(*own, "line").agg(seconds.max(), pl.col("t").first())
     took = (pl.col("t").max() - pl.col("t").min()).dt.total_milliseconds() / 1e3
     slow = lines.group_by(own).agg(
@@ -162,6 +163,6 @@ def _in_seconds(told: pl.DataFrame) -> pl.DataFrame:
         .otherwise(seconds.max() > LONG)
     )
     told = told.join(slow, on=own, how="left", maintain_order="left")
-    is_ms = pl.col("unit").is_null() & pl.col("is_ms").fill_null(value=False)
+    is_ms = is_bare & pl.col("is_ms").fill_null(value=False)
     ms = pl.when(is_ms).then(SECONDS["ms"]).otherwise(1.0)
     return told.with_columns(seconds * ms).drop("is_ms")

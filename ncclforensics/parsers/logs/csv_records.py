@@ -74,7 +74,7 @@ def columns(header: str) -> dict[str, str]:
     }
     if {"raw", "told_t"} <= found.keys():
         return found
-    is_steps = not STEPS.isdisjoint(own) and any(map(step_parts.is_own, own))
+    is_steps = not STEPS.isdisjoint(own) and any(map(step_parts.is_timed, own))
     return {**found, "raw": PAIRS} if is_steps else {}
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from ncclforensics.model.step_parts import OWN_KEY
+from ncclforensics.model.step_parts import OWN_KEY, TIMED_KEY
 from ncclforensics.model.tables import with_nulls
 from ncclforensics.parsers.logs.shipped_records import SHIPPED, bared
 
@@ -175,7 +175,9 @@ def _line(objects: pl.DataFrame) -> pl.Expr:
         beside = ~line.str.contains(HEAD, literal=True).fill_null(False)
         raised = pl.when(beside).then("\n" + text.str.json_decode(pl.String()))
     parts = (line, step.fill_null(""), raised.str.strip_chars_end().fill_null(""))
-    timed = pl.when(pl.col("raw").str.contains(OWN_KEY)).then("raw")
+    raw = pl.col("raw").str
+    of_step = _first(STEP, objects).is_not_null() & raw.contains(TIMED_KEY)
+    timed = pl.when(of_step | raw.contains(OWN_KEY)).then("raw")
     return pl.coalesce(timed, pl.concat_str(*parts)).alias("_line")
 
 
