@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.model import tables
-from ncclforensics.model.frames import once_if_empty
+from ncclforensics.model.frames import needing, once_if_empty
 from ncclforensics.model.tables import CITE
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ LISTED = (
 )
 MET = "torchelastic.rendezvous.complete"
 TASKS = ("slurm.listed", "slurm.submitit.started", "placement.srun")
+SLOTS = "placement.slots"
 PLACED = "launchers.kubernetes.placed"
 MOST = 64  # ranks of a host
 PLACE = {"on": pl.String, "first": pl.Int64, "last": pl.Int64, "turn": pl.Int64}
@@ -50,6 +51,22 @@ def _listed(lines: pl.DataFrame) -> pl.DataFrame:
         *CITE,
     )
     return tables.picked("ranks", told.explode("rank"))
+
+
+@needing(SLOTS, otherwise={"rank": pl.Int64(), "host": pl.String()})
+def by_slots(frames: Frames) -> pl.DataFrame:
+    """Return the `rank host` of a hostfile that has as many slots as there are ranks.
+
+    None where several files differ: they are of other jobs.
+    """
+    lines = frames.message(SLOTS).sort("source", "line")
+    files = lines.group_by("source").agg("on", "slots").unique(["on", "slots"])
+    lines = lines.filter(pl.col("source") == files["source"][0])
+    if files.height > 1 or lines["slots"].sum() != frames["ranks"].height:
+        return pl.DataFrame(schema={"rank": pl.Int64, "host": pl.String})
+    ends = pl.col("slots").cum_sum()
+    told = _listed(lines.with_columns(first=ends - pl.col("slots"), last=ends - 1))
+    return told.select("rank", "host")
 
 
 def _tasks(frames: Frames) -> pl.DataFrame:

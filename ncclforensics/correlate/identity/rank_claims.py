@@ -14,6 +14,7 @@ from ncclforensics.model.tables import CITE
 
 CLAIMING = ("sources", "events", "exits", "ranks")
 PID_OF = "python.pid_of"
+TABLES = ("timers.megatron.ranks", "timers.table")
 PIDS = {
     **dict.fromkeys(("told", "pid", "named", "its", "whose", "behind"), pl.Int64()),
     "before": pl.String(),
@@ -35,7 +36,10 @@ def claims(frames: Frames) -> pl.DataFrame:
         *(tables.picked("ranks", frames[name]) for name in CLAIMING),
         tables.picked("ranks", dumped),
         _from_inits(inits) if inits.height else _from_trees(frames),
-        *(of(frames) for of in (placements.claims, _from_words, _from_pids)),
+        *(
+            of(frames)
+            for of in (placements.claims, _from_words, _from_pids, _from_tables)
+        ),
         agent_processes.left_out(frames),
     ]
     headed = process_stacks.headed(frames)
@@ -62,6 +66,17 @@ def _from_words(frames: Frames) -> pl.DataFrame:
         return tables.empty("ranks")
     told = lines.with_columns(pl.coalesce("rank", "told").alias("rank"))
     return tables.picked("ranks", told)
+
+
+def _from_tables(frames: Frames) -> pl.DataFrame:
+    """Return rank claims from tables of steps that have a row a rank."""
+    rows = frames.message(*TABLES)
+    if "of_rank" not in rows.columns:
+        return tables.empty("ranks")
+    told = rows.drop_nulls("of_rank").unique("of_rank", keep="first")
+    told = tables.with_nulls(told, {"on": pl.String()})
+    host = pl.coalesce("on", "host")
+    return tables.picked("ranks", told.with_columns(rank="of_rank", host=host))
 
 
 @needing(PID_OF, otherwise=dict(tables.SCHEMAS["ranks"]))

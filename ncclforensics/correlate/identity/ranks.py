@@ -19,6 +19,7 @@ from ncclforensics.correlate.identity import (
     legacy_rank_prefix,
     node_order,
     numbered_files,
+    placements,
     process_tables,
     quoted_children,
     rank_claims,
@@ -78,6 +79,7 @@ def identify(frames: Frames) -> Frames:
     ranked = _filled(ranked, silent_child.owners(ranked), ["source", "line"])
     resolved, notes = _resolved(claims)
     known = ranked.adding(ranks=resolved)
+    known = _filled(known, placements.by_slots(known), ["rank"], "host")
     tasks = exit_records.hosts_of_tasks(known)
     resolved = _filled(known, tasks.drop(CITE), ["rank"], "host")["ranks"]
     unheard = tasks.join(resolved, on="rank", how="anti")
