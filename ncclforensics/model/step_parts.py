@@ -22,8 +22,10 @@ WAITS = (REDUCE, WAIT)
 _FORWARD, _BACKWARD = "fwd|forward|fprop", "bwd|backward|bprop|backprop"
 _WORDS = {
     DATA: r"data|dl|data_?load\w*|dataset|loader|loading|load_time|fetch\w*|prefetch"
-    r"|h2d|batch_(?:input|generator|wait)|inputs?_\w+|io|read|(?:get|next)_(?:\w+_)?batch",
-    WAIT: r"waits?|waiting|comm\w*|nccl|barrier|recv|send|exch\w*|idle|sync_time|unshard",
+    r"|h2d|batch_(?:input|generator|wait)|inputs?(?:_\w+)?|io|reader?"
+    r"|(?:get|next)_(?:\w+_)?batch",
+    WAIT: r"waits?|waiting|comm\w*|nccl|barrier|recv|send|exch\w*|idle|sync_time"
+    r"|unshard",
     REDUCE: r"sync|ar|all_?reduce\w*|reduce\w*|gather|scatter|all_?gather|a2a"
     r"|all_?to_?all|broadcast|bcast|clip\w*|unscale\w*|grad_norm_time",
     PHASE: rf"(?:fw?|{_FORWARD})_(?:bw?|{_BACKWARD})",
@@ -36,11 +38,11 @@ _WORDS = {
 # of a step's result, which is no time
 _AGAIN = (
     r"^(?:last|avg|mean|max|min)_"
-    r"|(?:^|_)(?:loss|lr|acc|ppl|tokens|samples|ts|timestamp|eta|rank|start|begin)(?:_|$)"
+    r"|(?:^|_)(?:loss|lr|acc|ppl|tokens|samples|ts|timestamp|eta|rank|epoch|start|begin)(?:_|$)"
 )
 # Lightning's `training_step` is the forward pass; with a unit in its name it may be all
 _WHOLE = (
-    r"(?:train_)?(?:(?:step|iter|iteration|batch|total|elapsed|end_to_end)_time|tot(?:al)?|sum)"
+    r"(?:train_)?(?:(?:step|it|iter|iteration|batch|total|elapsed|end_to_end)_time|tot(?:al)?|sum)"
     r"|time|dt|wall(?:_time)?|iteration|iter|time_(?:metrics_)?(?:step|iter|total|end_to_end)(?:_time)?"
     r"|training_(?:step|iteration)_time|batch_total|run_training_batch(?:_time)?"
 )

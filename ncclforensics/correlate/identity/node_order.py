@@ -22,7 +22,7 @@ def owners(claims: pl.DataFrame, node: str) -> pl.DataFrame:
         return claims.select(*place, "rank").clear()
     told = claims.lazy().drop_nulls(place).select(*place, "rank")
     here = collected(told.unique(maintain_order=True))
-    known = here.drop_nulls("rank")
+    known = pl.concat([here.drop_nulls("rank"), _in_order(claims, here, node)])
     unknown = here.join(known, on=place, how="anti")
     if unknown.is_empty() or known.is_empty():
         return known.clear()
@@ -42,6 +42,32 @@ def owners(claims: pl.DataFrame, node: str) -> pl.DataFrame:
     clash = given.join(taken, on="rank").filter(pl.col("other") != pl.col(node))
     free = given if node == "source" else given.join(clash, on=node, how="anti")
     return free.select(*place, "rank")
+
+
+def _in_order(claims: pl.DataFrame, here: pl.DataFrame, node: str) -> pl.DataFrame:
+    """Return `here` with the ranks of hosts that have as many as they have local ranks.
+
+    A list of the job's hosts tells the ranks of each, and no local ranks.
+    """
+    if node != "host":
+        return here.clear()
+    ranks = claims.drop_nulls(["host", "rank"]).group_by("host")
+    listed = ranks.agg(
+        pl.col("rank").unique().sort().alias("listed"),
+        pl.col("local_rank").is_null().all(),
+    )
+    of_host = here.group_by("host").agg(
+        pl.col("local_rank").unique().sort().alias("own")
+    )
+    both = listed.join(of_host, on="host").filter(
+        "local_rank",
+        pl.col("own").list.len() == pl.col("listed").list.len(),
+        pl.col("own").list.last() == pl.col("own").list.len() - 1,
+        pl.col("listed").list.last() - pl.col("listed").list.first()
+        == pl.col("own").list.len() - 1,
+    )
+    told = both.select("host", local_rank="own", rank="listed")
+    return told.explode("local_rank", "rank").select(here.columns)
 
 
 def placed(claims: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:

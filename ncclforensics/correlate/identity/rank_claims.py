@@ -14,6 +14,8 @@ from ncclforensics.model.tables import CITE
 
 CLAIMING = ("sources", "events", "exits", "ranks")
 PID_OF = "python.pid_of"
+METRICS = "timers.metrics"
+LABELLED = '[{{,]{}="({})"'
 TABLES = ("timers.megatron.ranks", "timers.table")
 PIDS = {
     **dict.fromkeys(("told", "pid", "named", "its", "whose", "behind"), pl.Int64()),
@@ -36,10 +38,8 @@ def claims(frames: Frames) -> pl.DataFrame:
         *(tables.picked("ranks", frames[name]) for name in CLAIMING),
         tables.picked("ranks", dumped),
         _from_inits(inits) if inits.height else _from_trees(frames),
-        *(
-            of(frames)
-            for of in (placements.claims, _from_words, _from_pids, _from_tables)
-        ),
+        *(of(frames) for of in (placements.claims, _from_words, _from_pids)),
+        *(of(frames) for of in (_from_tables, _from_metrics)),
         agent_processes.left_out(frames),
     ]
     headed = process_stacks.headed(frames)
@@ -77,6 +77,24 @@ def _from_tables(frames: Frames) -> pl.DataFrame:
     told = tables.with_nulls(told, {"on": pl.String()})
     host = pl.coalesce("on", "host")
     return tables.picked("ranks", told.with_columns(rank="of_rank", host=host))
+
+
+def _from_metrics(frames: Frames) -> pl.DataFrame:
+    """Return rank claims from the labels of counters that Prometheus reads."""
+    lines = frames.message(METRICS)
+    text = pl.col("text")
+    told = lines.select(
+        *CITE,
+        rank=text.str.extract(
+            LABELLED.format("(?:global_|world_)?rank", r"\d{1,7}")
+        ).cast(pl.Int64),
+        host=pl.coalesce(
+            text.str.extract(LABELLED.format("(?:node|host|hostname)", r"[\w.-]+")),
+            "host",
+        ),
+    )
+    told = told.drop_nulls("rank").unique("rank", keep="first", maintain_order=True)
+    return tables.picked("ranks", told)
 
 
 @needing(PID_OF, otherwise=dict(tables.SCHEMAS["ranks"]))

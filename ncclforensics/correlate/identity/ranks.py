@@ -23,6 +23,7 @@ from ncclforensics.correlate.identity import (
     process_tables,
     quoted_children,
     rank_claims,
+    stated,
 )
 from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames, needing
@@ -171,17 +172,24 @@ def _beside(frames: Frames, claims: pl.DataFrame) -> pl.DataFrame:
 def _tasks(frames: Frames) -> pl.DataFrame | None:
     """Return `task rank` if each launcher task is shown to be one rank, else None.
 
-    Under torchrun a task is a node's agent. Every known rank must equal its task, each
-    task must have one process, and at least one rank must be known.
+    Under torchrun a task is a node's agent, unless each states the rank that is its
+    number. Every known rank must equal its task, each task must have one process, and
+    at least one rank must be known.
     """
-    lines = frames["events"].filter(pl.col("task").is_not_null())
+    said = stated.stated(frames).select(*CITE, "told").unique([*CITE], keep="none")
+    lines = (
+        frames["events"]
+        .filter(pl.col("task").is_not_null())
+        .join(said, on=[*CITE], how="left", maintain_order="left")
+        .with_columns(pl.coalesce("rank", "told").alias("rank"))
+    )
     both = lines.drop_nulls("rank")
     agents = any(name.startswith("torchelastic.") for name in frames.messages)
     shared = lines.group_by("task").agg(pl.col("pid").drop_nulls().n_unique())
+    all_say = both["task"].n_unique() == lines["task"].n_unique() > 1
     if (
         both.is_empty()
-        or agents
-        or lines["local_rank"].count()
+        or (not all_say and (agents or lines["local_rank"].count()))
         or (both["rank"] != both["task"]).any()
         or (shared["pid"] > 1).any()
     ):

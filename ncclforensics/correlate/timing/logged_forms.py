@@ -29,10 +29,11 @@ OF_TABLES = {
 }
 # a number, or a timedelta of Python: `0:00:00.012345`
 _PAIR = (
-    r"([A-Za-z][A-Za-z0-9_/.-]*(?: ?\((?:[mu]?s|t)\))?)[\"']?"
+    r"([^\s\d:=|,;(){}\[\]\"'<>][^\s:=|,;(){}\[\]\"'<>]*(?: ?\((?:[mu]?s|t)\))?)[\"']?"
     r"(?: {0,3}[:=] {0,3}| {1,12})(?:(\d{1,2}):(\d\d):)?(\d{1,19}(?:\.\d{1,9})?)"
     r"(?: ?([mu]?s)\b)?(-\d\d)?"
 )
+_PER_STEP = r"\b(\d{1,9}(?:\.\d{1,9})?) ?(m?s)/(it|iter|step|batch)\b"
 # the unit of all that a record holds: `"spans_us": {"forward": 67955, …}`
 _OF_ALL = r"[\"'][a-z_]*_([mu]?s)[\"'] ?: ?\{"
 _LIST = (
@@ -41,13 +42,16 @@ _LIST = (
 )
 # a record of one part: its name beside how long it took
 _NAMED = (
-    r"(?i)\b(?:name|span|phase|stage|section|part|op|timer|region|event)[\"']? ?[:=] ?[\"']?"
-    r"([a-z][\w./-]*)"
+    r"(?i)\b(?:name|span|phase|stage|section|part|op|timer|region|event)[\"']?"
+    r" ?[:=] ?[\"']?([a-z][\w./-]*)"
 )
-_TOOK = r"(?i)^(?:dur(?:ation)?|elapsed|took|time|latency|value|wall)(?:_?(?:[mu]?s|secs?))?$"
+_TOOK = (
+    r"(?i)^(?:dur(?:ation)?|elapsed|took|time|latency|value|wall)"
+    r"(?:_?(?:[mu]?s|secs?))?$"
+)
 _PHASE = r"[{,](?:phase|stage|part|op|section|span|name|timer|event)=\"([^\"]+)\""
 _LABELLED_RANK = r"[{,](?:global_|world_)?rank=\"(\d{1,7})\""
-_RANK = r"(?i)(?:\b(?:world_|global_)?rank[\"']?\s{0,2}[:= ]?\s{0,2}|\[r)(\d{1,7})\b"
+_RANK = r"(?i)(?:\b(?:world_|global_)?rank[\"']?\s{0,2}[:= ]?\s{0,2}|\[rk?)(\d{1,7})\b"
 COUNTER = r"(?i)^(?:global_?)?(?:step|iter|iteration|it)$"
 TOLD = ("rank", "source", "line", "record", "step", "t", "told_host")
 KEPT = (*TOLD, "raw", "number", "unit")
@@ -76,7 +80,8 @@ def _in_lines(frames: Frames) -> pl.DataFrame:
     if "text" not in lines.columns:
         return pl.DataFrame(schema=dict.fromkeys(KEPT))
     lines = with_nulls(lines, {"step": pl.Int64(), "host": pl.String(), "t": TIME})
-    text = pl.col("text")
+    # what stands behind its number: `252.08 ms/it`
+    text = pl.col("text").str.replace_all(_PER_STEP, "${3}_time: ${1} ${2}")
     stated = text.str.extract(_RANK).cast(pl.Int64, strict=False)
     # `[Rank 3]` of a line that is about no group; below an agent, a task is a node
     own = pl.when(pl.col("pg").is_null()).then("group_rank")
@@ -113,6 +118,7 @@ def _in_lines(frames: Frames) -> pl.DataFrame:
                 "after",
                 pl.when(pl.col("hours").is_not_null()).then(pl.lit("s")),
                 pl.col("raw").str.extract(r"[_(]([mu]?s)\)?$"),
+                pl.col("raw").str.extract(r"tim(?:e|ing|er)_([mu]?s)/"),
                 "of_all",
             ),
         )

@@ -145,16 +145,16 @@ def _with_whole(told: pl.DataFrame) -> pl.DataFrame:
 def _in_seconds(told: pl.DataFrame) -> pl.DataFrame:
     """Add `seconds` to parts, by their `unit`; null is milliseconds or seconds.
 
-    The steps of a log take no longer than it took to write it.
+    The steps of a log take no longer than it took to write it. What has neither a known
+    name nor a unit is a time if it makes up the time of the step, with all others.
     """
     scale = pl.col("unit").replace_strict(SECONDS, default=1.0)
     told = told.with_columns(seconds=pl.col("number") * scale)
-    # of what has neither a known name nor a unit nothing tells that it is a time
-    is_time = (pl.col("kind") != UNSAID) | pl.col("unit").is_not_null()
-    told = told.filter((pl.col("seconds") < MOMENT) & is_time)
+    told = told.filter(pl.col("seconds") < MOMENT)
     seconds, own = pl.col("seconds"), ("rank", "source")
     is_bare = pl.col("unit").fill_null(logged_forms.BARE) == logged_forms.BARE
-    bare = told.filter(is_bare & pl.col("kind").is_not_null())
+    nameless = pl.col("unit").is_null() & (pl.col("kind") == UNSAID)
+    bare = told.filter(is_bare & ~nameless & pl.col("kind").is_not_null())
     lines = bare.group_by(*own, "line").agg(seconds.max(), pl.col("t").first())
     took = (pl.col("t").max() - pl.col("t").min()).dt.total_milliseconds() / 1e3
     slow = lines.group_by(own).agg(
@@ -165,4 +165,11 @@ def _in_seconds(told: pl.DataFrame) -> pl.DataFrame:
     told = told.join(slow, on=own, how="left", maintain_order="left")
     is_ms = is_bare & pl.col("is_ms").fill_null(value=False)
     ms = pl.when(is_ms).then(SECONDS["ms"]).otherwise(1.0)
-    return told.with_columns(seconds * ms).drop("is_ms")
+    told = told.with_columns(seconds * ms, nameless=nameless).drop("is_ms")
+    of, is_whole = (*own, "record"), pl.col("kind") == WHOLE
+    parts = seconds.filter(~is_whole).sum().over(of)
+    rest = (seconds.filter(is_whole).max().over(of) - parts) / parts
+    adds_up = (rest.abs() < 1 - NEARLY).mean().over(own) > MOSTLY
+    return told.filter(~pl.col("nameless") | adds_up.fill_null(value=False)).drop(
+        "nameless"
+    )

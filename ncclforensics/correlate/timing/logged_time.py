@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 ITERATION = "launchers.megatron.iteration"
 FORWARD = 1 / 3  # of the computing of a step: a backward takes two matrix products
+OUT = 2.0  # times as far above the others as any is below
 AGAINST = -0.5  # correlation, from which on less than half of a part is its own
 LEAST = 4  # steps; whether so few tell anything is for the test of chance
 
@@ -51,7 +52,7 @@ def logged_time(frames: Frames) -> OwnTime | None:
     if told is None:
         return None
     enough = told.filter(pl.len().over("rank", "name") >= LEAST)
-    told = _with_waits(enough).with_columns(is_own=_is_own())
+    told = _with_work(_with_waits(enough)).with_columns(is_own=_is_own())
     own = _met(told.filter("is_own"))
     waits = _waits(told, own)
     both = own.join(waits, on="meets", how="semi")
@@ -87,9 +88,27 @@ def _with_waits(told: pl.DataFrame) -> pl.DataFrame:
         .filter(pl.col("with_work") < AGAINST)
     )
     waits = (pl.col("kind") == UNSAID) & pl.col("name").is_in(against["name"].implode())
-    return told.with_columns(
-        pl.when(waits).then(pl.lit(WAIT)).otherwise("kind").alias("kind")
+    wait = pl.when(waits).then(pl.lit(WAIT))
+    return told.with_columns(wait.otherwise("kind").alias("kind"))
+
+
+def _with_work(told: pl.DataFrame) -> pl.DataFrame:
+    """Add `stands_out`: whether one rank spends more time at a part than all others.
+
+    Such a rank is slow there: one that worked less than all others would wait more, but
+    would do so alone of all. Only where nothing else tells what work is.
+    """
+    known = pl.col("kind").is_in((COMPUTE, BACKWARD, PHASE, *WAITS)).any()
+    if told.select(known).item():
+        return told.with_columns(stands_out=pl.lit(value=False))
+    means = told.group_by("name", "rank").agg(pl.col("seconds").mean())
+    apart = pl.col("seconds") - pl.col("seconds").median().over("name")
+    out = (
+        means.with_columns(apart)
+        .group_by("name")
+        .agg(stands_out=pl.col("seconds").max() > OUT * -pl.col("seconds").min())
     )
+    return told.join(out, on="name", how="left", maintain_order="left")
 
 
 def _is_own() -> pl.Expr:
@@ -104,7 +123,8 @@ def _is_own() -> pl.Expr:
     around = kind.is_in((COMPUTE, BACKWARD)).any().over(of)
     return (
         kind.is_in((DATA, COMPUTE))
-        | (kind.is_in((BACKWARD, UNSAID)) & apart)
+        | (kind.is_in((BACKWARD, UNSAID, OTHER)) & apart)
+        | (kind.is_in((UNSAID, OTHER)) & pl.col("stands_out"))
         | ((kind == PHASE) & ~around)
     )
 
@@ -208,9 +228,10 @@ def _whole(frames: Frames, told: pl.DataFrame, met: pl.DataFrame) -> pl.DataFram
     at = met.select("meets", "step", "again").unique()
     beside = told.join(at, on=["step", "again"])
     kind, seconds = pl.col("kind"), pl.col("seconds")
+    works = kind.is_in((COMPUTE, BACKWARD, PHASE, *WAITS))
     by_rank = beside.group_by("meets", "rank").agg(
         seconds.filter(kind == WHOLE).max().alias("said"),
-        pl.when(kind.is_in((COMPUTE, BACKWARD, PHASE)).any())
+        pl.when((works | pl.col("stands_out")).any())
         .then(seconds.filter(kind != WHOLE).sum())
         .alias("sum"),
     )
