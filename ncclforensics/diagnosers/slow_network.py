@@ -189,7 +189,8 @@ def _by_calls(frames: Frames) -> Finding | None:
         return _of_calls(frames, told, sisters, LAST, sure)
     is_even = slow_ranks.slow(frames) is None
     if is_even and (told := logged_transfers.slower(frames)) is not None:
-        return _of_calls(frames, told, "elsewhere", EVEN, "likely")
+        sure = "possible" if told.even else "likely"
+        return _of_calls(frames, told, "elsewhere", EVEN, sure)
     if (told := transfers.fallen(frames)) is not None:
         return _of_calls(frames, told, "before", LAST, "possible")
     return None

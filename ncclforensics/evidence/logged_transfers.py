@@ -18,19 +18,23 @@ from ncclforensics.correlate.timing.own_time import WORTH
 from ncclforensics.evidence import common, step_times
 from ncclforensics.evidence.transfers import SISTERS, Slower
 from ncclforensics.model.frames import Frames, remembered
-from ncclforensics.model.step_parts import REDUCE
+from ncclforensics.model.step_parts import UNSAID, WAITS
 
 
 @remembered
 def slower(frames: Frames) -> Slower | None:
     """Return the group of ranks that loses most in a reduction; None without one."""
     told, steps = parts(frames), logged_time(frames)
-    if told is None or steps is None:
+    if told is None:
         return None
     took, ranks = pl.col("seconds"), told["rank"].n_unique()
-    whole = steps.seconds / steps.calls["meets"].n_unique()
+    if steps is None:
+        every = told.group_by("rank", "line").agg(took.sum())
+        whole = float(str(every["seconds"].median()))
+    else:
+        whole = steps.seconds / steps.calls["meets"].n_unique()
     each = (
-        told.filter(pl.col("kind") == REDUCE)
+        told.filter(pl.col("kind").is_in((*WAITS, UNSAID)))
         .group_by("name", "rank")
         .agg(
             took.quantile(0.1).alias("low"),
@@ -40,7 +44,7 @@ def slower(frames: Frames) -> Slower | None:
         )
         .filter(pl.col("n") >= 2 * step_times.LEAST)
         .filter(pl.len().over("name") == ranks)
-        .with_columns(usual=pl.col("usually").median().over("name"))
+        .with_columns(usual=pl.col("usually").quantile(0.5, "lower").over("name"))
         .with_columns(
             slow=pl.col("low") >= step_times.SLOWER * pl.col("usual"),
             alike=pl.col("usually") <= step_times.USUAL * pl.col("usual"),
@@ -52,23 +56,30 @@ def slower(frames: Frames) -> Slower | None:
     for (_,), own in each.group_by("name", maintain_order=True):
         slow = own.filter("slow")
         lost = float(str(slow["usually"].min() or 0.0)) - float(own["usual"][0])
-        if lost >= WORTH * whole and _is_group(slow["rank"].to_list(), ranks):
-            return _told(frames, own, slow)
+        members = slow["rank"].to_list()
+        if lost >= WORTH * whole and _is_group(members, ranks):
+            return _told(frames, own, slow, even=_may_be_stage(members, ranks))
     return None
 
 
 def _is_group(members: list[int], ranks: int) -> bool:
-    """Whether some of so many ranks may be one of several groups of this size.
-
-    Neighbours may be a stage, which has other reductions than the next.
-    """
-    if len(members) < 2 or ranks % len(members) or ranks < SISTERS * len(members):
+    """Whether some of so many ranks may be one of several groups of this size."""
+    if len(members) < 2 or ranks % len(members) or ranks < 2 * len(members):
         return False
     steps = {after - rank for rank, after in pairwise(members)}
-    return len(steps) == 1 and steps != {1}
+    return len(steps) == 1 and (steps != {1} or members[0] % len(members) == 0)
 
 
-def _told(frames: Frames, own: pl.DataFrame, slow: pl.DataFrame) -> Slower:
+def _may_be_stage(members: list[int], ranks: int) -> bool:
+    """Whether ranks at an end, or one of two halves, may have other work to do."""
+    neighbours = members[-1] - members[0] == len(members) - 1
+    at_end = not members[0] or members[-1] == ranks - 1
+    return ranks < SISTERS * len(members) or (neighbours and at_end)
+
+
+def _told(
+    frames: Frames, own: pl.DataFrame, slow: pl.DataFrame, *, even: bool
+) -> Slower:
     ranks = tuple(slow["rank"])
     cited = pl.concat([slow.head(1), own.filter("alike").head(1)])
     says = pl.format(
@@ -81,6 +92,7 @@ def _told(frames: Frames, own: pl.DataFrame, slow: pl.DataFrame) -> Slower:
         hosts=common.hosts_of(frames, ranks),
         many=1,
         blamed=(),
+        even=even,
         usual_ms=1e3 * own["usual"][0],
         slow_ms=1e3 * float(str(slow["usually"].median())),
         lines=cited.select("source", "line", text=says),

@@ -22,7 +22,7 @@ WAITS = (REDUCE, WAIT)
 _FORWARD, _BACKWARD = "fwd|forward|fprop", "bwd|backward|bprop|backprop"
 _WORDS = {
     DATA: r"data|dl|data_?load\w*|dataset|loader|loading|load_time|fetch\w*|prefetch"
-    r"|h2d|batch_(?:input|generator|wait)|inputs?(?:_\w+)?|io|reader?"
+    r"|h2d|batch_(?:input|generator|wait)|inputs?(?:_\w+)?|io|read(?:er)?"
     r"|(?:get|next)_(?:\w+_)?batch",
     WAIT: r"waits?|waiting|comm\w*|nccl|barrier|recv|send|exch\w*|idle|sync_time"
     r"|unshard",

@@ -161,13 +161,20 @@ def test_a_group_whose_reduction_takes_longer_has_a_slow_network(analyzed):
     "slow",
     [
         pytest.param({1, 5, 9}, id="no group: the fourth may let them wait"),
-        pytest.param({4, 5, 6, 7}, id="neighbours, as a stage"),
-        pytest.param(set(range(0, 16, 2)), id="half of the ranks"),
+        pytest.param({3, 4, 5, 6}, id="neighbours, but no group"),
         pytest.param(set(), id="none"),
     ],
 )
 def test_other_ranks_whose_reduction_takes_longer_are_no_slow_group(analyzed, slow):
     assert not found(analyzed({"job.log": group(slow)}), "slow-network")
+
+
+def test_neighbours_at_an_end_may_be_a_stage(analyzed):
+    (half,) = found(analyzed({"job.txt": group(set(range(0, 16, 2)))}), "slow-network")
+    assert half.confidence == "possible"
+    (inner,) = found(analyzed({"job.txt": group({4, 5, 6, 7})}), "slow-network")
+    (end,) = found(analyzed({"job.txt": group({12, 13, 14, 15})}), "slow-network")
+    assert (inner.confidence, end.confidence) == ("likely", "possible")
 
 
 def test_a_job_that_failed_has_its_own_verdict(analyzed):

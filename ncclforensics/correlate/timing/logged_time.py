@@ -108,7 +108,9 @@ def _with_work(told: pl.DataFrame) -> pl.DataFrame:
         .group_by("name")
         .agg(stands_out=pl.col("seconds").max() > OUT * -pl.col("seconds").min())
     )
-    return told.join(out, on="name", how="left", maintain_order="left")
+    told = told.join(out, on="name", how="left", maintain_order="left")
+    vague = pl.col("kind").is_in((UNSAID, OTHER))
+    return told.with_columns(pl.col("stands_out") & vague)
 
 
 def _is_own() -> pl.Expr:
