@@ -64,17 +64,16 @@ def slower(frames: Frames) -> Slower | None:
 
 def _is_group(members: list[int], ranks: int) -> bool:
     """Whether some of so many ranks may be one of several groups of this size."""
-    if len(members) < 2 or ranks % len(members) or ranks < 2 * len(members):
+    if len(members) < 2 or ranks % len(members) or ranks < SISTERS * len(members):
         return False
     steps = {after - rank for rank, after in pairwise(members)}
     return len(steps) == 1 and (steps != {1} or members[0] % len(members) == 0)
 
 
 def _may_be_stage(members: list[int], ranks: int) -> bool:
-    """Whether ranks at an end, or one of two halves, may have other work to do."""
+    """Whether neighbours at an end of the ranks may have other reductions to do."""
     neighbours = members[-1] - members[0] == len(members) - 1
-    at_end = not members[0] or members[-1] == ranks - 1
-    return ranks < SISTERS * len(members) or (neighbours and at_end)
+    return neighbours and (not members[0] or members[-1] == ranks - 1)
 
 
 def _told(
