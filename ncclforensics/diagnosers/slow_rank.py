@@ -61,11 +61,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import polars as pl
+
+from ncclforensics.correlate.timing.own_time import NAMED
 from ncclforensics.evidence import common, profiler_reports, told_stragglers
 from ncclforensics.model.findings import Cite, Finding, NotChecked, RuledOut
 from ncclforensics.model.folding import count
 from ncclforensics.model.words import lasted, percent
-from ncclforensics.theory import last_stage, slow_ranks
+from ncclforensics.theory import last_stage, slow_ranks, uneven_load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -113,8 +116,24 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             "calls of several pipeline stages, and all of a stage alike: a pipeline "
             "bubble or an uneven split, no fault of a rank",
         )
+    elif told is None and (loaded := _loaded(frames)) is not None:
+        yield loaded
     elif told is None and not slow_ranks.shows_gpus(frames):
         yield NotChecked("slow-rank", UNTIMED, NEXT_TIME)
+
+
+def _loaded(frames: Frames) -> RuledOut | None:
+    """Tell that some ranks are given more to do than the others; None if none are."""
+    more = uneven_load.received(frames).filter(pl.col("more") >= NAMED)
+    if more.is_empty():
+        return None
+    most = float(str(more["more"].max()))
+    return RuledOut(
+        "slow-rank",
+        f"{common.ranks(tuple(more['rank']))} receive up to {percent(most)} more in "
+        "all_to_all than the median rank, and no rank works longer than its share: "
+        "an uneven load of experts, no fault of a rank",
+    )
 
 
 def _by_word(frames: Frames, told: told_stragglers.Told) -> Finding:

@@ -26,6 +26,7 @@ from ncclforensics.theory import (
     own_excess,
     rank_layouts,
     standstill,
+    uneven_load,
     weigh,
 )
 
@@ -114,7 +115,8 @@ def _judged(frames: Frames) -> tuple[pl.DataFrame | None, Slow | None]:
         if told is None:
             continue
         above = own_excess.above_role(told, frames["groups"])
-        if (found := _slow(told, above)) is not None:
+        found = _slow(told, above)
+        if found and not uneven_load.explains(frames, found.ranks, found.share):
             return above, found
         first = above if first is None else first
     return first, None

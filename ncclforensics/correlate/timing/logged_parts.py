@@ -44,8 +44,8 @@ def parts(frames: Frames) -> pl.DataFrame | None:
 
     A rank may print into several files: the one with most lines is taken. `again`
     numbers the lines of one step, as each epoch counts from 0. A line without a step
-    is of the last one that its rank told. Megatron loads its batch within
-    forward-compute, which is told without it, if it is never shorter.
+    is of the last one that its rank told, if all ranks tell some. Megatron loads its
+    batch within forward-compute, which is told without it, if it is never shorter.
     """
     read = logged_forms.numbers(frames)
     if read.is_empty():
@@ -63,6 +63,9 @@ def parts(frames: Frames) -> pl.DataFrame | None:
     name, seconds = pl.col("plain"), pl.col("seconds")
     batch = seconds.filter(name == "batch_generator").first().over("rank", "record")
     forward = name == "forward_compute"
+    # of a rank that prints no number of a step the place of its line tells
+    counts = pl.col("step").is_not_null().any().over("rank")
+    all_count = pl.lit(bool(told.select(counts.all()).item()))
     holds = (~forward | (seconds >= batch)).fill_null(value=True).all()  # what it loads
     return (
         told.unique(["rank", "record", "plain"], keep="first", maintain_order=True)
@@ -73,7 +76,8 @@ def parts(frames: Frames) -> pl.DataFrame | None:
             .otherwise(seconds),
         )
         .sort("rank", "record", maintain_order=True)
-        .with_columns(pl.col("step").forward_fill().over("rank").fill_null(-1))
+        .with_columns(pl.when(all_count).then("step").forward_fill().over("rank"))
+        .with_columns(pl.col("step").fill_null(-1))
         .with_columns(again=pl.int_range(pl.len()).over("rank", "step", "name"))
         .join(hosts, on="rank", how="left", maintain_order="left")
         .with_columns(pl.coalesce("host", "told_host").alias("host"))
