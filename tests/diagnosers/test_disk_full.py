@@ -69,3 +69,34 @@ def test_batches_that_go_through_shared_memory_are_not_on_disk(analyzed):
         'heap.py", line 9, in __init__\nOSError: [Errno 28] No space left on device\n'
     )
     assert not found(analyzed({"rank_0.log": text}), SLUG)
+
+
+def save_failed(printing, failed):
+    """Return what a rank prints of `torch.distributed.checkpoint.save` that failed.
+
+    As torch 2.13 did with Gloo on two ranks, all ranks alike, but for most frames.
+    """
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/work/train.py", line 9, in <module>',
+        "    dcp.save(state, storage_writer=writer)",
+        '  File "/venv/lib/python3.11/site-packages/torch/distributed/checkpoint/'
+        'utils.py", line 263, in all_reduce',
+        "    raise final_result",
+        "torch.distributed.checkpoint.api.CheckpointException: CheckpointException "
+        f"ranks:dict_keys([{failed}])",
+        f"Traceback (most recent call last): (RANK {failed})",
+        '  File "/venv/lib/python3.11/site-packages/torch/distributed/checkpoint/'
+        'utils.py", line 241, in all_reduce',
+        "    local_data = map_fun()",
+        "OSError: [Errno 28] No space left on device: '/ckpt/__1_0.distcp'",
+    ]
+    return "".join(f"[rank{printing}]: {line}\n" for line in lines)
+
+
+def test_a_checkpoint_that_failed_on_another_rank_is_no_fault_of_who_repeats_it(
+    analyzed,
+):
+    files = {f"gpu000{rank}/rank_{rank}.log": save_failed(rank, 1) for rank in range(4)}
+    (finding,) = found(analyzed(files), SLUG)
+    assert (finding.ranks, finding.hosts) == ((1,), ("gpu0001",))

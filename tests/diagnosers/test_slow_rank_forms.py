@@ -97,7 +97,11 @@ def test_each_word_that_is_searched_for_is_a_part_of_a_step():
     """What the needles find is told, not read past; a batch is got, or all of a step."""
     (message,) = (m for m in grammar.load() if m.id == "timers.step")
     words = {n.removesuffix("=").strip() for n in message.needles if n.endswith("=")}
-    words = {word for word in words if word[0] != "_"} - {"train_batch", "duration", "latency"}
+    words = {word for word in words if word[0] != "_"} - {
+        "train_batch",
+        "duration",
+        "latency",
+    }
     told = pl.DataFrame({"word": sorted(words)}).with_columns(
         kind=step_parts.kinds(step_parts.named(pl.col("word")))
     )

@@ -2,7 +2,8 @@
 
 A program that catches an exception logs a record above its traceback, with its rank.
 torch.multiprocessing.spawn numbers the child (`-- Process 1 terminated with the
-following error:`), Ray Train lists the ranks that raised alike (`[Rank 1,2 Error
+following error:`), torch's checkpoints repeat on each rank what others raised
+(`Traceback (most recent call last): (RANK 1)`), Ray Train lists the ranks that raised alike (`[Rank 1,2 Error
 Snippet]:`, v2 of ray.train, 2.40 and later): that traceback is of each of them.
 """
 
@@ -37,6 +38,19 @@ def ranks(frames: Frames) -> pl.DataFrame:
     told = _below(frames, SNIPPET, "ranks")
     each = told.with_columns(pl.col("ranks").str.split(",")).explode("ranks")
     return each.select(*LINE, pl.col("ranks").cast(pl.Int64).alias("rank"))
+
+
+@needing("python.traceback", otherwise={**LINE, "rank": pl.Int64()})
+def repeated(frames: Frames) -> pl.DataFrame:
+    """Return `source line rank`: the lines of tracebacks that other ranks print, too.
+
+    CheckpointException of `torch/distributed/checkpoint/api.py`, torch 2.0 and later.
+    """
+    raised = frames.message("python.traceback")
+    if "of_rank" not in raised.columns:
+        return tables.without_rows({**LINE, "rank": pl.Int64()})
+    heads = raised.drop_nulls("of_rank").select("source", "line", rank="of_rank")
+    return _lines(raised, heads, "rank")
 
 
 @needing("python.traceback", otherwise={**LINE, "rank": pl.Int64()})

@@ -39,6 +39,7 @@ TOLD = ("host", "pid", "local_rank", "device", "bus_id")
 def identify(frames: Frames) -> Frames:
     """Return frames with `rank` and `host` filled in, one `ranks` row per rank."""
     ranked = group_ranks.as_global(process_tables.placed(host_names.same(frames)))
+    ranked = _of_others(ranked, quoted_children.repeated(ranked))
     exited = process_tables.hosts_of_exits(ranked)
     ranked = _filled(ranked, exited, ["source", "pid"], "host")
     children = quoted_children.local_ranks(ranked)
@@ -94,6 +95,34 @@ def identify(frames: Frames) -> Frames:
     ranked = _filled(ranked, owners.unique(process, keep="none"), process)
     ranked = _filled(ranked, containers.owners(ranked["exits"], resolved), [*CITE])
     return ranked.noting(*notes, ranks=resolved)
+
+
+def _of_others(frames: Frames, told: pl.DataFrame) -> Frames:
+    """Return frames in which the lines `told` are of their `rank`, whoever prints them.
+
+    What identifies a process there is of the one that prints.
+    """
+    if told.is_empty():
+        return frames
+    theirs = told.rename({"rank": "_theirs"})
+
+    def give(frame: pl.DataFrame) -> pl.DataFrame:
+        if not {"source", "line", "rank"} <= {*frame.columns}:
+            return frame
+        both = frame.join(
+            theirs, on=["source", "line"], how="left", maintain_order="left"
+        )
+        others = pl.col("_theirs") != pl.col("rank").fill_null(-1)
+        kept = (
+            pl.when(~others.fill_null(value=False)).then(c).alias(c)
+            for c in TOLD
+            if c in frame.columns
+        )
+        return both.with_columns(*kept, rank=pl.coalesce("_theirs", "rank")).drop(
+            "_theirs"
+        )
+
+    return frames.each(give, RANKLESS)
 
 
 def _denied(claims: pl.DataFrame, owners: pl.DataFrame) -> pl.DataFrame:

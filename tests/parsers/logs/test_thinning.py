@@ -111,9 +111,7 @@ def test_trouble_among_the_steps_is_read_and_what_is_left_out_is_told(read):
     assert found.message("c10d.watchdog.timeout")["line"].to_list() == [3334]
     (note,) = (t for t in found["notes"]["text"] if "more lines with" in t)
     left_out = len(lines) - 1 - found.message("timers.step").height
-    told = int(
-        note.partition(" ")[0].replace(",", "")
-    )
+    told = int(note.partition(" ")[0].replace(",", ""))
     # a few are read for another reason: beside trouble, or as the last line
     assert left_out <= told < left_out + 10
 
