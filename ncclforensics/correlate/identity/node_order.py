@@ -22,9 +22,11 @@ def owners(claims: pl.DataFrame, node: str) -> pl.DataFrame:
         return claims.select(*place, "rank").clear()
     told = claims.lazy().drop_nulls(place).select(*place, "rank")
     here = collected(told.unique(maintain_order=True))
-    known = pl.concat([here.drop_nulls("rank"), _in_order(claims, here, node)])
+    known = here.drop_nulls("rank")
+    if known.is_empty():
+        return _in_order(claims, here, node)
     unknown = here.join(known, on=place, how="anti")
-    if unknown.is_empty() or known.is_empty():
+    if unknown.is_empty():
         return known.clear()
     first = pl.col("rank") - pl.col("local_rank")
     nodes = known.group_by(node).agg(

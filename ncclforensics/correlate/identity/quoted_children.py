@@ -3,8 +3,9 @@
 A program that catches an exception logs a record above its traceback, with its rank.
 torch.multiprocessing.spawn numbers the child (`-- Process 1 terminated with the
 following error:`), torch's checkpoints repeat on each rank what others raised
-(`Traceback (most recent call last): (RANK 1)`), Ray Train lists the ranks that raised alike (`[Rank 1,2 Error
-Snippet]:`, v2 of ray.train, 2.40 and later): that traceback is of each of them.
+(`Traceback (most recent call last): (RANK 1)`), Ray Train lists the ranks that raised
+alike (`[Rank 1,2 Error Snippet]:`, v2 of ray.train, 2.40 and later): that traceback is
+of each of them.
 """
 
 from __future__ import annotations

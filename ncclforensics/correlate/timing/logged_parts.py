@@ -134,6 +134,7 @@ def _with_whole(told: pl.DataFrame) -> pl.DataFrame:
     told = told.with_columns(
         others=seconds.filter(is_part).sum().over(of),
         many=is_part.sum().over(of),
+        longest=seconds.filter(is_part).max().over(of),
     )  # one window is not read within another
     is_step = (kind == OTHER) & pl.col("plain").str.contains(STEP)
     is_all = (pl.col("others") > 0) & (seconds >= pl.col("others"))
@@ -142,8 +143,28 @@ def _with_whole(told: pl.DataFrame) -> pl.DataFrame:
     is_whole = (is_step & (is_all.mean().over("plain") > MOSTLY)) | (
         (kind == UNSAID) & (is_sum.mean().over("plain") > MOSTLY)
     )
-    whole = pl.when(is_whole).then(pl.lit(WHOLE))
-    return told.with_columns(kind=whole.otherwise("kind")).drop("others", "many")
+    # what is called a step and shorter than one of its parts is another part
+    is_less = (kind == WHOLE) & (
+        (seconds < pl.col("longest")).mean().over("plain") > MOSTLY
+    )
+    return told.with_columns(
+        kind=pl.when(is_whole)
+        .then(pl.lit(WHOLE))
+        .when(is_less)
+        .then(pl.lit(UNSAID))
+        .otherwise("kind")
+    ).drop("others", "many", "longest")
+
+
+def _marked(told: pl.DataFrame) -> pl.DataFrame:
+    """Return the times of logs that mark them as such, by a unit or `_time`; else all.
+
+    A number beside several of them that is not marked counts something else.
+    """
+    is_marked = pl.col("unit").is_not_null() | pl.col("name").str.ends_with("_time")
+    is_part = ~pl.col("kind").is_in((WHOLE, UNSAID))
+    many = pl.col("name").filter(is_marked & is_part).n_unique().over("rank", "source")
+    return told.filter(is_marked | (many < SEVERAL) | pl.col("kind").is_null())
 
 
 def _in_seconds(told: pl.DataFrame) -> pl.DataFrame:
@@ -154,7 +175,7 @@ def _in_seconds(told: pl.DataFrame) -> pl.DataFrame:
     """
     scale = pl.col("unit").replace_strict(SECONDS, default=1.0)
     told = told.with_columns(seconds=pl.col("number") * scale)
-    told = told.filter(pl.col("seconds") < MOMENT)
+    told = _marked(told.filter(pl.col("seconds") < MOMENT))
     seconds, own = pl.col("seconds"), ("rank", "source")
     is_bare = pl.col("unit").fill_null(logged_forms.BARE) == logged_forms.BARE
     nameless = pl.col("unit").is_null() & (pl.col("kind") == UNSAID)
