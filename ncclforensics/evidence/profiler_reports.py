@@ -1,8 +1,8 @@
-"""Who is slow by the reports that Lightning's profiler writes for each rank.
+"""Who is slow by the reports that profilers write for each rank.
 
-A report has means over all calls of a part of the step. All ranks take equally long in
-all: whoever loads or computes longer is in its backward for a shorter time, where the
-others wait for it.
+Lightning's has means over all calls of a part of the step, torch's the time of all
+kernels. All ranks take equally long in all: whoever loads or computes longer is in its
+backward, or in NCCL's kernels, for a shorter time, where the others wait for it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.timing.logged_time import FORWARD as FORWARD_IS
 from ncclforensics.correlate.timing.own_time import NAMED
 from ncclforensics.evidence.told_stragglers import Told
 from ncclforensics.model.words import lasted, percent
@@ -18,7 +19,7 @@ from ncclforensics.model.words import lasted, percent
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-REPORTED = "timers.lightning.profile"
+REPORTED, KERNELS = "timers.lightning.profile", "timers.torch.profile"
 DATA, FORWARD, BACKWARD = "train_dataloader_next", "training_step", "backward"
 WHOLE = "run_training_batch"
 # the process is numbered on its node, which tells the rank of a job of one node
@@ -30,6 +31,10 @@ WAITS = 0.5  # of what it works longer, the least that it waits less
 
 def slowest(frames: Frames) -> Told | None:
     """Return the one rank that works longer than all others, or None."""
+    return _by_lightning(frames) or _by_torch(frames)
+
+
+def _by_lightning(frames: Frames) -> Told | None:
     lines = frames.message(REPORTED)
     if not {"action", "mean_s", "calls"} <= set(lines.columns):
         return None
@@ -41,28 +46,65 @@ def slowest(frames: Frames) -> Told | None:
     parts = lines.pivot("action", index="rank", values="mean_s")
     if not {DATA, FORWARD, BACKWARD, WHOLE} <= set(parts.columns):
         return None
-    own, whole = pl.col(DATA) + pl.col(FORWARD), pl.col(DATA) + pl.col(WHOLE)
-    ranks = parts.drop_nulls().select(
+    told = parts.drop_nulls().select(
         "rank",
-        more=(own - own.median()) / whole.median(),
-        less=(pl.col(BACKWARD).median() - pl.col(BACKWARD)) / whole.median(),
-        longer=own - own.median(),
-        reads=pl.col(DATA) - pl.col(DATA).median() > (own - own.median()) / 2,
+        own=pl.col(DATA) + pl.col(FORWARD),
+        reads=pl.col(DATA),
+        waits=BACKWARD,
+        whole=pl.col(DATA) + pl.col(WHOLE),
+    )
+    return _standing_out(
+        told, lines, "Lightning's profiler", "their backward", FORWARD_IS
+    )
+
+
+def _by_torch(frames: Frames) -> Told | None:
+    lines = frames.message(KERNELS)
+    if not {"kernels_us", "nccl_us"} <= set(lines.columns):
+        return None
+    lines = lines.drop_nulls(["rank", "nccl_us"])
+    lines = lines.unique("rank", keep="last", maintain_order=True)
+    own, waits = (pl.col(c) / 1e6 for c in ("kernels_us", "nccl_us"))
+    told = lines.select(
+        "rank", own=own, reads=pl.lit(0.0), waits=waits, whole=own + waits
+    )
+    return _standing_out(told, lines, "torch's profiler", "NCCL's kernels", 1.0)
+
+
+def _standing_out(
+    told: pl.DataFrame, lines: pl.DataFrame, report: str, there: str, seen: float
+) -> Told | None:
+    """Return the rank that works longer and waits less than all others; or None.
+
+    `told` has `rank own reads waits whole`, in seconds: `reads` is of its `own`. `seen`
+    is the share of a rank's computing that its `own` tells.
+    """
+    own, waits, reads = (
+        pl.col(c) - pl.col(c).median() for c in ("own", "waits", "reads")
+    )
+    whole = pl.col("whole").median()
+    ranks = told.select(
+        "rank",
+        more=own / whole,
+        less=-waits / whole,
+        longer=own,
+        reads=reads > own / 2,
     )
     if ranks.height < RANKS:
         return None
     ranks = ranks.sort("more", "rank", descending=[True, False])
     slow, rest = ranks.row(0, named=True), ranks[1:]["more"]
     spread = float(str(rest.max())) - float(str(rest.min()))
-    if slow["more"] < NAMED or slow["more"] - float(str(rest.max())) < APART * spread:
+    least = NAMED * (1.0 if slow["reads"] else seen)
+    if slow["more"] < least or slow["more"] - float(str(rest.max())) < APART * spread:
         return None
     if slow["less"] < WAITS * slow["more"]:
         return None
     what = "loads each batch" if slow["reads"] else "computes"
     how = (
-        f"by the reports of Lightning's profiler it {what} "
-        f"{lasted(slow['longer'])} longer than the others, "
-        f"{percent(slow['more'])} of a step, and they wait for it in their backward"
+        f"by the reports of {report} it {what} {lasted(slow['longer'])} longer than "
+        f"the others, {percent(slow['more'])} of the time, and they wait for it in "
+        f"{there}"
     )
     return Told(
         (slow["rank"],), how, True, lines.filter(pl.col("rank") == slow["rank"])

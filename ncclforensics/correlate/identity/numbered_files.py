@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 SPIED = "stacks.pyspy"
-STEPS = ("timers.step", "timers.table")
+STEPS = ("timers.step", "timers.table", "timers.torch.profile")
 # what has several ranks, or a number of another kind, in front of that number
 OF_SEVERAL = r"(?i)(?:node|host|pod|worker|machine|server|agent|trainer)s?[-_.]?\d"
 AGREE = 2  # files whose lines confirm the number
