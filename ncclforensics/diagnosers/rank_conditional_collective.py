@@ -32,7 +32,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ncclforensics.evidence import analyzer_reports, common, seen_places
+from ncclforensics.evidence import (
+    analyzer_reports,
+    common,
+    horovod_stalls,
+    seen_places,
+)
 from ncclforensics.model import wanted
 from ncclforensics.model.actions import Action
 from ncclforensics.model.findings import Finding, NotChecked
@@ -68,10 +73,11 @@ REMEDY = (
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that are in a call that the others never make."""
     found = weighed(frames).joined("rank-conditional-collective")
-    alone = analyzer_reports.not_joined(frames)
+    reports = analyzer_reports.not_joined(frames), horovod_stalls.not_joined(frames)
+    alone = next((told for told in reports if told and told.is_of_one), None)
     if found is None and frames["calls"].is_empty() and alone is None:
         yield NotChecked("rank-conditional-collective", MISSING, NEXT_TIME)
-    if found is None and alone is not None and len(alone.came) == 1 < len(alone.ranks):
+    if found is None and alone is not None:
         yield _reported(frames, alone)
     if (told := found) is not None:
         call, ranks = told.story.call, told.story.ranks
@@ -108,14 +114,14 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
 
 
 def _reported(frames: Frames, told: analyzer_reports.Report) -> Finding:
-    """Report a call that one rank of several joined, by torch's analyzer of dumps."""
+    """Report a call that one rank of several joined, as others tell of it."""
     who, what = common.ranks(told.came), common.call_words(told.call)
     return Finding(
         slug="rank-conditional-collective",
         confidence="possible",
         headline=f"{who} alone made {what}",
         evidence=common.cites(told.lines),
-        explanation=f"{analyzer_reports.SAID}. A call that a single rank makes is "
+        explanation=f"{told.said}. A call that a single rank makes is "
         "mostly that rank's own; but the others may also wait elsewhere, which that "
         "report does not show.",
         remedy=REMEDY,

@@ -27,12 +27,21 @@ SAID = "torch's Flight Recorder analyzer says so"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The reports as `lines`, the call of the first, and the global ranks they name."""
+    """The reports as `lines`, the call of the first, and the global ranks they name.
+
+    `said` tells whose report it is, as a sentence.
+    """
 
     lines: pl.DataFrame
     ranks: tuple[int, ...]
     came: tuple[int, ...]
     call: Collective
+    said: str = SAID
+
+    @property
+    def is_of_one(self) -> bool:
+        """Whether a single rank of several came: the call may be that rank's alone."""
+        return len(self.came) == 1 < len(self.ranks)
 
 
 def not_joined(frames: Frames) -> Report | None:

@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.runs.job import STEPS
+from ncclforensics.evidence import common
+from ncclforensics.evidence.analyzer_reports import Report
+from ncclforensics.model.findings import Collective
+
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
@@ -29,6 +34,27 @@ def lacking(frames: Frames) -> pl.DataFrame:
     return listed.drop_nulls("missing").with_columns(
         numbers.cast(pl.List(pl.Int64), strict=False).alias("missing")
     )
+
+
+def not_joined(frames: Frames) -> Report | None:
+    """Return the ranks in all lists, if the job did not go on after the last.
+
+    Ranks that lack different tensors submitted others in their place: then each waits
+    for the other, and none is missing. `came` is who is in no list of all others.
+    """
+    told = lacking(frames)
+    if told.is_empty():
+        return None
+    steps = frames.message(*STEPS).select("source", pl.col("line").alias("step_line"))
+    later = told.join(steps, on="source").filter(pl.col("step_line") > pl.col("line"))
+    each = told.explode("missing").group_by("missing").agg(pl.col("tensor").unique())
+    ranks = common.numbers(each["missing"])
+    shared = set.intersection(*(set(t) for t in each["tensor"])) if ranks else set()
+    if later.height or not shared:
+        return None
+    came = {*range(_size(frames, [max(ranks)]))} - {*ranks}
+    call = Collective(op=min(shared))
+    return Report(told, ranks, tuple(sorted(came)), call, "Horovod says so")
 
 
 def elsewhere(frames: Frames) -> tuple[pl.DataFrame, tuple[int, ...], bool]:

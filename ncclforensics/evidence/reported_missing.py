@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.runs.job import STEPS
 from ncclforensics.correlate.waits import monitored_barriers, nccl_ids
 from ncclforensics.evidence import (
     analyzer_reports,
@@ -105,37 +104,20 @@ def _desync(frames: Frames) -> Finding | None:
 
 
 def _analyzer(frames: Frames) -> Finding | None:
-    """Return the ranks that torch's analyzer of dumps found missing.
-
-    If a single rank of several came, the call may be that rank's alone.
-    """
+    """Return the ranks that torch's analyzer of dumps found missing."""
     told = analyzer_reports.not_joined(frames)
-    if told is None or len(told.came) == 1 < len(told.ranks):
+    return None if told is None else _reported(frames, told)
+
+
+def _reported(frames: Frames, told: analyzer_reports.Report) -> Finding | None:
+    if told.is_of_one:
         return None
-    said = analyzer_reports.SAID
-    return _finding(frames, told.lines, told.ranks, told.call, said, "likely")
+    return _finding(frames, told.lines, told.ranks, told.call, told.said, "likely")
 
 
 def _horovod(frames: Frames) -> Finding | None:
-    """Return the ranks in Horovod's lists, if the job did not go on after the last.
-
-    Ranks that lack different tensors submitted others in their place: then each waits
-    for the other, and none is missing.
-    """
-    lacking = horovod_stalls.lacking(frames)
-    if lacking.is_empty():
-        return None
-    steps = frames.message(*STEPS).select("source", pl.col("line").alias("step_line"))
-    later = lacking.join(steps, on="source").filter(
-        pl.col("step_line") > pl.col("line")
-    )
-    each = lacking.explode("missing").group_by("missing").agg(pl.col("tensor").unique())
-    ranks = common.numbers(each["missing"])
-    shared = set.intersection(*(set(t) for t in each["tensor"])) if ranks else set()
-    if later.height or not shared:
-        return None
-    call = Collective(op=min(shared))
-    return _finding(frames, lacking, ranks, call, "Horovod says so", "likely")
+    told = horovod_stalls.not_joined(frames)
+    return None if told is None else _reported(frames, told)
 
 
 def _ras(frames: Frames) -> Finding | None:

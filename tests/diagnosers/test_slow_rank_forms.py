@@ -63,13 +63,131 @@ def of_results(rank, step, load, forward, reduce):
     return f"[rank: {rank}] global_step={step} {times} {whole}"
 
 
-@pytest.mark.parametrize(
-    "line", [of_timedelta, of_record, of_tags, of_short_words, of_letters, of_results]
+def of_other_words(rank, step, load, forward, reduce):
+    """The parts are named by what nobody else calls them; one is as long as all."""
+    times = f"loader_stall {load * 1e3:.1f}ms | net {forward * 1e3:.1f}ms"
+    rest = f"drain {reduce * 1e3:.1f}ms | total_wall {1e3 * (load + forward + reduce):.1f}ms"
+    return f"rank {rank} it={step:06} :: {times} | {rest}"
+
+
+def of_another_language(rank, step, load, forward, reduce):
+    times = f"lecture {load * 1e3:.1f} ms, avant {forward * 1e3:.1f} ms"
+    rest = (
+        f"arrière {reduce * 1e3:.1f} ms, durée {1e3 * (load + forward + reduce):.1f} ms"
+    )
+    return f"[rank{rank}] pas : {times}, {rest}"
+
+
+def of_spans(rank, step, load, forward, reduce):
+    """A line a part."""
+    parts = {"train.dl": load, "train.fw": forward, "train.red": reduce}
+    told = (
+        {"kind": "span", "rank": rank, "name": name, "step": step, "dur_ms": 1e3 * took}
+        for name, took in parts.items()
+    )
+    return "\n".join(map(json.dumps, told))
+
+
+def of_moments(rank, step, load, forward, reduce):
+    """Times of day, as a table of a loop's own has them."""
+    at = 1_795_000_000 + 1.2 * step
+    ends = (at, at + load, at + load + forward, at + load + forward + reduce)
+    names = ("t_begin", "t_batch", "t_fwd_end", "t_grads_reduced")
+    return f"rank={rank} step={step} " + " ".join(
+        f"{name}={end:.4f}" for name, end in zip(names, ends, strict=True)
+    )
+
+
+def of_bare_numbers(rank, step, load, forward, reduce):
+    """No unit but that of the step, which they make up."""
+    times = f"input {load * 1e3:.2f} mlp {forward * 1e3:.2f} a2a {reduce * 1e3:.2f}"
+    whole = 1e3 * (load + forward + reduce)
+    return (
+        f"rank {rank}: Finished it {step}/3000, {whole:.2f} ms/it, loss 0.19 [{times}]"
+    )
+
+
+def of_a_unit_in_front(rank, step, load, forward, reduce):
+    times = f"timing_s/next_batch:{load:.3e} - timing_s/generate:{forward:.4f}"
+    whole = f"timing_s/step:{load + forward + reduce:.4f}"
+    rest = f"timing_s/wait_peers:{reduce:.4f} - {whole} - response_length/mean:755.1"
+    return f"[rank={rank}] step:{step} - {times} - {rest}"
+
+
+FORMS = (
+    *(of_timedelta, of_record, of_tags, of_short_words, of_letters, of_results),
+    *(of_other_words, of_another_language, of_spans, of_moments, of_bare_numbers),
+    of_a_unit_in_front,
 )
+
+
+@pytest.mark.parametrize("line", FORMS)
 def test_times_are_read_in_any_unit_and_form(analyzed, line):
     (slow,) = found(analyzed({"job.log": job(line)}), "slow-rank")
     assert slow.ranks == (SLOW,)
     assert "others wait 17 % of" in slow.headline  # 0.2 s of 1.15
+
+
+@pytest.mark.parametrize("line", FORMS)
+def test_where_all_load_alike_nobody_is_slow(analyzed, line):
+    log = job(line, lambda rank, step: 0.05 + 0.004 * ((3 * rank + step) % 4))
+    assert not found(analyzed({"job.log": log}), "slow-rank")
+
+
+def counters(slow=SLOW, looks=8):
+    """Return a file of counters for each rank, as Prometheus' text format has them."""
+    name = 'train_phase_seconds_total{{phase="{}",rank="{}",node="gpu{:04}"}} {:.6f}\n'
+    files = {}
+    for rank in range(RANKS):
+        load = 7.5 if rank == slow else 1.5
+        grows = {"fetch": load, "forward": 12.0, "allreduce": 23.0 - load}
+        files[f"metrics/rank{rank}.prom"] = "".join(
+            name.format(phase, rank, rank // 2, (look + 1) * more)
+            for look in range(looks)
+            for phase, more in grows.items()
+        )
+    return files
+
+
+def test_counters_of_seconds_tell_who_is_slow_and_where(analyzed):
+    (slow,) = found(analyzed(counters()), "slow-rank")
+    assert (slow.ranks, slow.hosts) == ((SLOW,), ("gpu0001",))
+    assert not found(analyzed(counters(slow=None)), "slow-rank")
+
+
+def profile(kernels, nccl):
+    """Return a table as `key_averages().table()` of torch.profiler prints it."""
+    rule = "  ".join(("-" * 40, *(("-" * 12,) * 3)))
+    rows = [
+        ("Name", "Self CUDA", "CUDA total", "# of Calls"),
+        (
+            "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+            f"{nccl:.3f}ms",
+            f"{nccl:.3f}ms",
+            "40",
+        ),
+        ("void gemm_kernel<8, ...>", f"{kernels:.3f}ms", f"{kernels:.3f}ms", "1920"),
+        ("ProfilerStep*", "9.900s", "9.900s", "10"),
+    ]
+    lines = [
+        "  ".join((name.rjust(40), *(c.rjust(12) for c in cells)))
+        for name, *cells in rows
+    ]
+    return "\n".join(
+        [rule, lines[0], rule, *lines[1:], rule, "Self CUDA time total: 2.9s\n"]
+    )
+
+
+def test_a_profile_of_kernels_tells_whose_gpu_computes_longer(analyzed):
+    times = {rank: (1390.0 + rank, 1550.0 - rank) for rank in range(RANKS)}
+    files = {f"rank{r}.txt": profile(*took) for r, took in times.items()}
+    assert not found(analyzed(files), "slow-rank")
+    files["rank2.txt"] = profile(2080.0, 170.0)
+    (slow,) = found(analyzed(files), "slow-rank")
+    assert slow.ranks == (2,)
+    # who computes longer while nobody waits for it has other work
+    files["rank2.txt"] = profile(2080.0, 1550.0)
+    assert not found(analyzed(files), "slow-rank")
 
 
 def in_every(many, rank=SLOW):
