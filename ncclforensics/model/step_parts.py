@@ -7,9 +7,12 @@ part of the step tells these apart.
 
 from __future__ import annotations
 
-import re
+from typing import TYPE_CHECKING
 
 import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 DATA, COMPUTE, BACKWARD, WHOLE = "data", "compute", "backward", "whole"
 OTHER = "other"  # what a step has besides
@@ -61,7 +64,7 @@ def named(name: pl.Expr) -> pl.Expr:
     timed = words.str.strip_chars("_").str.replace(
         r"^(?:t_(.+)|(load))$", "${1}${2}_time"
     )
-    return timed.str.replace(r"_(?:[mu]?s|t|sec|secs|seconds)$", "_time")
+    return timed.str.replace(r"_(?:[mu]?s|t|sec|secs|seconds|wall)$", "_time")
 
 
 def kinds(name: pl.Expr) -> pl.Expr:
@@ -86,8 +89,13 @@ def is_backward(name: pl.Expr) -> pl.Expr:
     return name.str.contains(rf"(?:^|_)bw?(?:_|$)|{_BACKWARD}")
 
 
-def is_timed(name: str) -> bool:
-    """Whether a column of a table of steps, by its name, is how long something took."""
-    told = pl.select(kind=kinds(named(pl.lit(name))), name=named(pl.lit(name)))
-    kind, words = told.row(0)
-    return kind is not None and re.search(r"_time$", words) is not None
+def are_timed(names: Iterable[str]) -> bool:
+    """Whether columns of a table of steps tell how long its parts took.
+
+    One says so by its unit, or several are known parts.
+    """
+    told = pl.DataFrame({"raw": [*names]}, schema={"raw": pl.String})
+    told = told.with_columns(name=named(pl.col("raw")))
+    told = told.with_columns(kind=kinds(pl.col("name"))).drop_nulls("kind")
+    parts = told.filter(~pl.col("kind").is_in((WHOLE, OTHER, UNSAID)))
+    return bool(told["name"].str.ends_with("_time").any()) or parts.height > 1

@@ -27,8 +27,11 @@ _NAME = (
     r"([A-Za-z][A-Za-z0-9]*[-.][A-Za-z0-9.-]*|[A-Za-z][A-Za-z0-9.-]*\d[A-Za-z0-9.-]*)"
 )
 _BEHIND = r"(?:[\"',;:)\]]|\s|$)"
+HOST = (
+    rf"(?i)\b(?:host(?:name)?|node(?:name)?|machine)[\"']?[:=] ?[\"']?{_NAME}{_BEHIND}"
+)
 _HOSTS = (
-    rf"(?i)\b(?:host(?:name)?|node(?:name)?|machine)[\"']?[:=] ?[\"']?{_NAME}{_BEHIND}",
+    HOST,
     # right behind the number: `rank 3/32 local 3 on gpu0003`
     r"(?i)\brank[ :=#]{1,3}\d+(?:(?: ?/ ?| of )\d+)?(?: local(?:[_ ]rank)? ?\d{1,3})?"
     r"(?:\]|[:,;]| *->| (?:is )?(?:running|runs|starts|started|lives))?"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.identity.stated import HOST
 from ncclforensics.correlate.timing import logged_marks
 from ncclforensics.model.tables import TIME, with_nulls
 
@@ -30,7 +31,7 @@ OF_TABLES = {
 # a number, or a timedelta of Python: `0:00:00.012345`
 _PAIR = (
     r"([^\s\d:=|,;(){}\[\]\"'<>][^\s:=|,;(){}\[\]\"'<>]*(?: ?\((?:[mu]?s|t)\))?)[\"']?"
-    r"(?: {0,3}[:=] {0,3}| {1,12})(?:(0{1,2}):(\d\d):)?"
+    r"(?: {0,3}[:=] {0,3}[\"']?| {1,12})(?:(0{1,2}):(\d\d):)?"
     r"(\d{1,19}(?:\.\d{1,9})?(?:e[+-]?\d{1,3})?)(?: ?([mu]?s)\b)?(-\d\d)?"
 )
 _PER_STEP = r"\b(\d{1,9}(?:\.\d{1,9})?) ?(m?s)/(it|iter|step|batch)\b"
@@ -52,6 +53,8 @@ _TOOK = (
 _PHASE = r"[{,](?:phase|stage|part|op|section|span|name|timer|event)=\"([^\"]+)\""
 _LABELLED_RANK = r"[{,](?:global_|world_)?rank=\"(\d{1,7})\""
 _RANK = r"(?i)(?:\b(?:world_|global_)?rank[\"']?\s{0,2}[:= ]?\s{0,2}|\[rk?)(\d{1,7})\b"
+# a column of a header: `2026-11-20,12:00:11 | gpu0003 | INFO | …`
+_HOST = r"^[\d-]{8,10}[,T ][\d:.,]+ \| {1,2}([A-Za-z][\w.-]*\d[\w.-]*) \| [A-Z]+ \| "
 COUNTER = r"(?i)^(?:global_?)?(?:step|iter|iteration|it)$"
 TOLD = ("rank", "source", "line", "record", "step", "t", "told_host")
 KEPT = (*TOLD, "raw", "number", "unit")
@@ -93,7 +96,9 @@ def _in_lines(frames: Frames) -> pl.DataFrame:
             pl.coalesce(stated, "rank", own, task).alias("rank"),
             *("source", "line", "step", "t"),
             pl.col("line").alias("record"),
-            pl.col("host").alias("told_host"),
+            pl.coalesce("host", text.str.extract(HOST), text.str.extract(_HOST)).alias(
+                "told_host"
+            ),
             of_all=pl.coalesce(
                 text.str.extract(_OF_ALL), text.str.extract(r"\((ms)\)")
             ),

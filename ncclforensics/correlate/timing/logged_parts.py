@@ -178,7 +178,8 @@ def _in_seconds(told: pl.DataFrame) -> pl.DataFrame:
     told = _marked(told.filter(pl.col("seconds") < MOMENT))
     seconds, own = pl.col("seconds"), ("rank", "source")
     is_bare = pl.col("unit").fill_null(logged_forms.BARE) == logged_forms.BARE
-    nameless = pl.col("unit").is_null() & (pl.col("kind") == UNSAID)
+    is_timed = pl.col("unit").is_not_null() | pl.col("name").str.ends_with("_time")
+    nameless = ~is_timed & (pl.col("kind") == UNSAID)
     bare = told.filter(is_bare & ~nameless & pl.col("kind").is_not_null())
     lines = bare.group_by(*own, "line").agg(seconds.max(), pl.col("t").first())
     took = (pl.col("t").max() - pl.col("t").min()).dt.total_milliseconds() / 1e3

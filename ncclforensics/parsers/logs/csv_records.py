@@ -44,7 +44,7 @@ NAMES = {
     "told_rank": ("rank", "rank_id"),
 }
 MOST_COLUMNS = 64
-STEPS = {"step", "iter", "iteration", "global_step"}
+STEPS = {"step", "iter", "iteration", "global_step", "it"}
 PAIRS = ""  # stands for the column of lines where all columns together are the line
 
 
@@ -74,7 +74,7 @@ def columns(header: str) -> dict[str, str]:
     }
     if {"raw", "told_t"} <= found.keys():
         return found
-    is_steps = not STEPS.isdisjoint(own) and any(map(step_parts.is_timed, own))
+    is_steps = not STEPS.isdisjoint(own) and step_parts.are_timed(own)
     return {**found, "raw": PAIRS} if is_steps else {}
 
 
