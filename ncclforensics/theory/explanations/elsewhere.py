@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ncclforensics.theory import sides
-from ncclforensics.theory.story import Story
+from ncclforensics.theory.story import Story, culprits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,5 +27,7 @@ def propose(case: Case, end: End) -> Iterator[Story]:
     waits = end.kind == "absent" and {*end.ranks} <= case.waited
     unseen = end.kind == "unseen" and shown
     why = "unseen wait" if waits or unseen else "elsewhere"
-    costs = ((why, 1.0), *sides.unexplained(case, end, ()))
+    # a GPU that has not begun is held by what it runs itself, each by its own
+    held = culprits(case, end.ranks) if end.kind == "unstarted" else ()
+    costs = ((why, 1.0), *held, *sides.unexplained(case, end, ()))
     yield Story("", (), None, what="elsewhere", costs=costs)
