@@ -157,25 +157,16 @@ def test_counters_of_seconds_tell_who_is_slow_and_where(analyzed):
 
 def profile(kernels, nccl):
     """Return a table as `key_averages().table()` of torch.profiler prints it."""
-    rule = "  ".join(("-" * 40, *(("-" * 12,) * 3)))
     rows = [
+        ("-" * 40, *(("-" * 12,) * 3)),
         ("Name", "Self CUDA", "CUDA total", "# of Calls"),
-        (
-            "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
-            f"{nccl:.3f}ms",
-            f"{nccl:.3f}ms",
-            "40",
-        ),
-        ("void gemm_kernel<8, ...>", f"{kernels:.3f}ms", f"{kernels:.3f}ms", "1920"),
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", *((f"{nccl:.3f}ms",) * 2), "40"),
+        ("void gemm_kernel<8, ...>", *((f"{kernels:.3f}ms",) * 2), "1920"),
         ("ProfilerStep*", "9.900s", "9.900s", "10"),
     ]
-    lines = [
-        "  ".join((name.rjust(40), *(c.rjust(12) for c in cells)))
-        for name, *cells in rows
-    ]
-    return "\n".join(
-        [rule, lines[0], rule, *lines[1:], rule, "Self CUDA time total: 2.9s\n"]
-    )
+    cells = ((name.rjust(40), *(c.rjust(12) for c in row)) for name, *row in rows)
+    lines = ["".join(f"{cell}  " for cell in row) for row in cells]
+    return "".join(f"{line}\n" for line in (*lines, "Self CUDA time total: 2.9s"))
 
 
 def test_a_profile_of_kernels_tells_whose_gpu_computes_longer(analyzed):
@@ -188,6 +179,23 @@ def test_a_profile_of_kernels_tells_whose_gpu_computes_longer(analyzed):
     # who computes longer while nobody waits for it has other work
     files["rank2.txt"] = profile(2080.0, 1550.0)
     assert not found(analyzed(files), "slow-rank")
+
+
+def test_a_table_of_known_parts_needs_no_units(analyzed):
+    """Tab-separated, a file a rank, without the time of the whole step."""
+
+    def table(load):
+        rows = ["it\tinput\tmodel_fwd\tmodel_bwd\tdp_reduce\tgradnorm_world\tadam"]
+        for step in range(STEPS):
+            reduce = 0.35 - load + 0.002 * (step % 3)
+            rows.append(f"{step}\t{load}\t0.1561\t0.2913\t{reduce:.4f}\t0.0010\t0.0335")
+        return "\n".join(rows)
+
+    files = {f"rank{r}/phases.tsv": table(0.004) for r in range(RANKS)}
+    assert not found(analyzed(files), "slow-rank")
+    files["rank1/phases.tsv"] = table(0.204)
+    (slow,) = found(analyzed(files), "slow-rank")
+    assert slow.ranks == (1,)
 
 
 def in_every(many, rank=SLOW):

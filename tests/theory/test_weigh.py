@@ -37,6 +37,18 @@ def test_without_proof_that_it_stands_nothing_is_more_than_possible(stands, sure
     assert told(ABSENT, stands=stands) == [("missing-rank", (2,), sure)]
 
 
+def test_several_gpus_that_have_not_begun_are_of_a_job_that_runs():
+    """One may be held by what no dump shows; several would each be, at one moment."""
+
+    def runs(*held, stands=False):
+        begun = dict.fromkeys({*range(8)}.difference(held), "started")
+        return weighed(frames([WAITS] * 8, states=begun, stands=stands)).runs
+
+    assert runs(1, 2, 3, 4, 5, 6, 7)
+    assert not runs(5)
+    assert not runs(1, 2, 3, 4, 5, 6, 7, stands=True)
+
+
 def test_a_job_whose_ranks_wait_for_each_other_in_collectives_does_not_run():
     """In one that runs, all enter their groups in one order."""
     crossed = [f"{HISTORY}abcd|W", f"{HISTORY}abcd|p", WAITS, WAITS]
