@@ -212,6 +212,8 @@ def _breaks(width: int, indent: int) -> pl.Expr:
     breaks = _is_full(width) & (length > 0) & fits & pl.col("below_speaks")
     ruled = pl.col("raw").str.contains(_RULED)
     breaks &= ~ruled | pl.col("below").str.contains(_RULED)
+    # what is padded beyond its text had room for more
+    breaks &= ~pl.col("raw").str.ends_with("  ")
     # the last row of a table is as wide as the others, whatever stands below it
     bars = pl.col("raw").str.replace_all(r"[^|]", " ")
     breaks &= ~(bars.str.contains(_BARS) & (bars == bars.shift(1))).fill_null(False)
