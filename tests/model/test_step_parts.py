@@ -17,7 +17,8 @@ NAMES = {
     step_parts.WAIT: "comm comm_wait_ms t_sync wait_allreduce forward-recv barrier_ms",
     step_parts.WHOLE: "time step_time t_step iteration_time total step_ms batch_time",
     step_parts.OTHER: "optimizer opt_s step optimizer_step update",
-    None: "loss lr eta grad_norm memory last_time last_data_time samples_per_s",
+    step_parts.UNSAID: "grad_norm memory stall_x drain_ms",
+    None: "loss lr eta last_time last_data_time samples_per_s",
 }
 
 
@@ -29,8 +30,14 @@ def test_a_part_is_known_by_its_words(kind):
 
 
 @pytest.mark.parametrize(
-    ("column", "own"),
-    [("fwd_s", True), ("data_ms", True), ("loss", False), ("data_path", False)],
+    ("columns", "timed"),
+    [
+        ("step fwd_s", True),
+        ("step drain_ms", True),
+        ("it input model_fwd dp_reduce", True),
+        ("step loss lr", False),
+        ("step data_path", False),
+    ],
 )
-def test_a_column_of_a_table_of_steps_is_work_if_it_is_a_time(column, own):
-    assert step_parts.is_own(column) is own
+def test_a_table_of_steps_tells_times_by_units_or_by_several_parts(columns, timed):
+    assert step_parts.are_timed(columns.split()) is timed

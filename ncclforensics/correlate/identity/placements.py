@@ -60,6 +60,8 @@ def by_slots(frames: Frames) -> pl.DataFrame:
     None where several files differ: they are of other jobs.
     """
     lines = frames.message(SLOTS).sort("source", "line")
+    if lines.is_empty():
+        return pl.DataFrame(schema={"rank": pl.Int64, "host": pl.String})
     files = lines.group_by("source").agg("on", "slots").unique(["on", "slots"])
     lines = lines.filter(pl.col("source") == files["source"][0])
     if files.height > 1 or lines["slots"].sum() != frames["ranks"].height:
