@@ -53,7 +53,10 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "desync"
-NEEDS = ("standings", "calls", "c10d.gloo.timeout", "c10d.analyzer.not_joined")
+NEEDS = (
+    *("standings", "calls", "c10d.gloo.timeout", "c10d.analyzer.not_joined"),
+    "launchers.horovod",
+)
 MISSING, NEXT_TIME = wanted.DUMPS
 EXPLAINS = (
     *("timeout-masking", "crashed-rank", "missing-rank", "unmatched-p2p"),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 MISSING = ("launchers.horovod.missing", "launchers.horovod.missing.tensor")
+SEVERAL = 3  # ranks that lack what one submitted, from which on that one is the odd one
 READY = "launchers.horovod.ready"
 # what Horovod puts into a tensor's name
 OP = "(allreduce|allgather|broadcast|alltoall|reducescatter)"
@@ -40,7 +41,7 @@ def not_joined(frames: Frames) -> Report | None:
     """Return the ranks in all lists, if the job did not go on after the last.
 
     Ranks that lack different tensors submitted others in their place: then each waits
-    for the other, and none is missing. `came` is who is in no list of all others.
+    for the other, and none is missing. `came` is who is in no list of SEVERAL others.
     """
     told = lacking(frames)
     if told.is_empty():
@@ -52,7 +53,8 @@ def not_joined(frames: Frames) -> Report | None:
     shared = set.intersection(*(set(t) for t in each["tensor"])) if ranks else set()
     if later.height or not shared:
         return None
-    came = {*range(_size(frames, [max(ranks)]))} - {*ranks}
+    rest = {*range(_size(frames, [max(ranks)]))} - {*ranks}
+    came = rest if len(ranks) >= SEVERAL else ()
     call = Collective(op=min(shared))
     return Report(told, ranks, tuple(sorted(came)), call, "Horovod says so")
 

@@ -139,3 +139,13 @@ def test_the_task_of_tensorflow_that_reports_a_shape_is_not_named(analyzed):
 def test_a_shape_that_a_layer_refuses_is_no_collective(analyzed):
     text = "ValueError: Shape mismatch: logits [10,32] and labels [10,17]\n"
     assert not found(analyzed({"w.log": text}), "shape-mismatch")
+
+
+def test_a_tensor_that_one_rank_alone_submitted_may_be_its_own(analyzed):
+    """Rank 0 averages its metrics; 15 ranks that all lack it are not to blame."""
+    others = ", ".join(map(str, range(1, 16)))
+    listed = f"Stalled ops:\nMetricAverage_lr_0 [missing ranks: {others}]\n"
+    analysis = analyzed({"job.log": STALL + listed})
+    assert not found(analysis, SLUG)
+    (finding,) = found(analysis, "rank-conditional-collective")
+    assert (finding.ranks, finding.confidence) == ((0,), "possible")
