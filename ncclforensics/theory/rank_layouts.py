@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.model.step_parts import REDUCE
+from ncclforensics.model.step_parts import OTHER, REDUCE, UNSAID
 
 if TYPE_CHECKING:
     from ncclforensics.correlate.timing.own_time import OwnTime
@@ -32,6 +32,9 @@ def is_role(told: OwnTime, found: Slow) -> bool:
     if reads and own.height > 1 and (own["clock"].n_unique() > 1 or whole > own.height):
         return True
     if float(str(found.worst["typical"])) < DOES:
+        return True
+    # half of the ranks may wait where a name does not tell what they do
+    if 2 * own.height >= clocks.height and found.worst["kind"] in (UNSAID, OTHER):
         return True
     if found.is_data or not has_stages:
         return False

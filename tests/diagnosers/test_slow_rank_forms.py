@@ -134,6 +134,17 @@ def test_where_all_load_alike_nobody_is_slow(analyzed, line):
     assert not found(analyzed({"job.log": log}), "slow-rank")
 
 
+def test_half_of_the_ranks_may_wait_in_what_has_no_known_name(analyzed):
+    """The others compute for longer, which this loop does not time."""
+    line = "rank {} step {} | data 5.0ms | stall_x {}ms | grad_sync 10.{}ms | total 200.0ms\n"
+    log = "".join(
+        line.format(rank, step, 80.5 if rank < 2 else 10.5, step % 5)
+        for step in range(STEPS)
+        for rank in range(RANKS)
+    )
+    assert not found(analyzed({"job.log": log}), "slow-rank")
+
+
 def counters(slow=SLOW, looks=8):
     """Return a file of counters for each rank, as Prometheus' text format has them."""
     name = 'train_phase_seconds_total{{phase="{}",rank="{}",node="gpu{:04}"}} {:.6f}\n'
