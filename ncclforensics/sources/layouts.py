@@ -96,8 +96,9 @@ FILES = (
     rf"(?:.*(?<![a-z]))??(?:global[-_]?)?{RANK}(?![-_]\d{{1,5}}(?!\d)).*",
     # dmesg -T, journalctl -k, nvidia-smi -q, with their options
     rf"(?:dmesg|kern(?:el)?|syslog|messages|journal(?:ctl)?|nvidia[._-]?smi|systemctl"
-    # an option is none of the host, also where what follows it names none
-    rf"|ibstat|ibv[._-]devinfo|dcgmi?)(?:[._-]{ASKED}(?![a-z0-9]))*+"
+    # an option is none of the host, also where what follows it names none; `*+` loses
+    # groups in Python 3.11.2, an atomic group does not
+    rf"|ibstat|ibv[._-]devinfo|dcgmi?)(?>(?:[._-]{ASKED}(?![a-z0-9]))*)"
     rf"(?:[._-](?P<host>(?!{ASKED}$)(?:{HOST}|(?=\D*\d){ANY_HOST})))?",
     # the same by its host: fx111.dmesg; what conserver or ipmitool saves of a console
     rf"(?P<host>{SHORT_HOST}|(?=\D*\d){ANY_HOST})(?:[._-](?:dmesg|kern(?:el)?|syslog|journal)"
