@@ -116,10 +116,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
             "calls of several pipeline stages, and all of a stage alike: a pipeline "
             "bubble or an uneven split, no fault of a rank",
         )
-    elif told is None and (loaded := _loaded(frames)) is not None:
-        yield loaded
     elif told is None and not slow_ranks.shows_gpus(frames):
         yield NotChecked("slow-rank", UNTIMED, NEXT_TIME)
+    elif told is None and (loaded := _loaded(frames)) is not None:
+        yield loaded
 
 
 def _loaded(frames: Frames) -> RuledOut | None:

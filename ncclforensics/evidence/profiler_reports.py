@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.timing.logged_time import FORWARD as FORWARD_IS
+from ncclforensics.correlate.timing import logged_time
 from ncclforensics.correlate.timing.own_time import NAMED
 from ncclforensics.evidence.told_stragglers import Told
 from ncclforensics.model.words import lasted, percent
@@ -53,9 +53,8 @@ def _by_lightning(frames: Frames) -> Told | None:
         waits=BACKWARD,
         whole=pl.col(DATA) + pl.col(WHOLE),
     )
-    return _standing_out(
-        told, lines, "Lightning's profiler", "their backward", FORWARD_IS
-    )
+    seen = logged_time.FORWARD
+    return _standing_out(told, lines, "Lightning's profiler", "their backward", seen)
 
 
 def _by_torch(frames: Frames) -> Told | None:

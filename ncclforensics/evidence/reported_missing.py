@@ -105,19 +105,17 @@ def _desync(frames: Frames) -> Finding | None:
 
 def _analyzer(frames: Frames) -> Finding | None:
     """Return the ranks that torch's analyzer of dumps found missing."""
-    told = analyzer_reports.not_joined(frames)
-    return None if told is None else _reported(frames, told)
-
-
-def _reported(frames: Frames, told: analyzer_reports.Report) -> Finding | None:
-    if told.is_of_one:
-        return None
-    return _finding(frames, told.lines, told.ranks, told.call, told.said, "likely")
+    return _reported(frames, analyzer_reports.not_joined(frames))
 
 
 def _horovod(frames: Frames) -> Finding | None:
-    told = horovod_stalls.not_joined(frames)
-    return None if told is None else _reported(frames, told)
+    return _reported(frames, horovod_stalls.not_joined(frames))
+
+
+def _reported(frames: Frames, told: analyzer_reports.Report | None) -> Finding | None:
+    if told is None or told.is_of_one:
+        return None
+    return _finding(frames, told.lines, told.ranks, told.call, told.said, "likely")
 
 
 def _ras(frames: Frames) -> Finding | None:

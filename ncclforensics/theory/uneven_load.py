@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.model.frames import remembered
+from ncclforensics.theory.call_signatures import numels
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -29,9 +30,8 @@ def received(frames: Frames) -> pl.DataFrame:
     ranks that have some. Float64.
     """
     calls = frames["collectives"].filter(pl.col("op").str.contains(ROUTED))
-    size = pl.col("out_sizes").list.eval(pl.element().list.eval(pl.element().product()))
     each = (
-        calls.with_columns(size=size.list.eval(pl.element().list.sum()).list.sum())
+        calls.with_columns(size=numels("out").list.sum())
         .group_by("rank")
         .agg(pl.col("size").mean(), pl.len().alias("n"))
         .filter((pl.col("n") >= LEAST) & (pl.col("size") > 0))

@@ -26,6 +26,7 @@ TASKS = ("slurm.listed", "slurm.submitit.started", "placement.srun")
 SLOTS = "placement.slots"
 PLACED = "launchers.kubernetes.placed"
 MOST = 64  # ranks of a host
+SLOT = {"on": pl.String(), "slots": pl.Int64()}
 PLACE = {"on": pl.String, "first": pl.Int64, "last": pl.Int64, "turn": pl.Int64}
 
 
@@ -59,15 +60,13 @@ def by_slots(frames: Frames) -> pl.DataFrame:
 
     None where several files differ: they are of other jobs.
     """
-    lines = frames.message(SLOTS).sort("source", "line")
-    if lines.is_empty():
-        return pl.DataFrame(schema={"rank": pl.Int64, "host": pl.String})
+    lines = tables.with_nulls(frames.message(SLOTS), SLOT).sort("source", "line")
     files = lines.group_by("source").agg("on", "slots").unique(["on", "slots"])
-    lines = lines.filter(pl.col("source") == files["source"][0])
-    if files.height > 1 or lines["slots"].sum() != frames["ranks"].height:
-        return pl.DataFrame(schema={"rank": pl.Int64, "host": pl.String})
+    one = lines.join(files.head(1), on="source", how="semi", maintain_order="left")
+    if files.height > 1 or one["slots"].sum() != frames["ranks"].height:
+        one = one.clear()
     ends = pl.col("slots").cum_sum()
-    told = _listed(lines.with_columns(first=ends - pl.col("slots"), last=ends - 1))
+    told = _listed(one.with_columns(first=ends - pl.col("slots"), last=ends - 1))
     return told.select("rank", "host")
 
 

@@ -15,7 +15,7 @@ from ncclforensics.model.tables import CITE
 CLAIMING = ("sources", "events", "exits", "ranks")
 PID_OF = "python.pid_of"
 METRICS = "timers.metrics"
-LABELLED = '[{{,]{}="({})"'
+LABELLED_HOST = r"[{,](?:node|host|hostname)=\"([\w.-]+)\""
 TABLES = ("timers.megatron.ranks", "timers.table")
 PIDS = {
     **dict.fromkeys(("told", "pid", "named", "its", "whose", "behind"), pl.Int64()),
@@ -85,13 +85,8 @@ def _from_metrics(frames: Frames) -> pl.DataFrame:
     text = pl.col("text")
     told = lines.select(
         *CITE,
-        rank=text.str.extract(
-            LABELLED.format("(?:global_|world_)?rank", r"\d{1,7}")
-        ).cast(pl.Int64),
-        host=pl.coalesce(
-            text.str.extract(LABELLED.format("(?:node|host|hostname)", r"[\w.-]+")),
-            "host",
-        ),
+        rank=text.str.extract(stated.LABELLED_RANK).cast(pl.Int64),
+        host=pl.coalesce(text.str.extract(LABELLED_HOST), "host"),
     )
     told = told.drop_nulls("rank").unique("rank", keep="first", maintain_order=True)
     return tables.picked("ranks", told)

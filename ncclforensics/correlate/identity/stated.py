@@ -27,6 +27,8 @@ _NAME = (
     r"([A-Za-z][A-Za-z0-9]*[-.][A-Za-z0-9.-]*|[A-Za-z][A-Za-z0-9.-]*\d[A-Za-z0-9.-]*)"
 )
 _BEHIND = r"(?:[\"',;:)\]]|\s|$)"
+# a label of what Prometheus reads
+LABELLED_RANK = r"[{,](?:global_|world_)?rank=\"(\d{1,7})\""
 HOST = (
     rf"(?i)\b(?:host(?:name)?|node(?:name)?|machine)[\"']?[:=] ?[\"']?{_NAME}{_BEHIND}"
 )

@@ -1,8 +1,9 @@
-"""The numbers of steps as training loops log them on each rank, in five forms.
+"""The numbers of steps as training loops log them on each rank, in six forms.
 
 A rank prints `name: value` pairs in a line of its own, Megatron lists all ranks below
 the name of a part, a line lists the numbers of all ranks, a table has a row a rank or a
-step, or a rank marks where it is in its step (`logged_marks`).
+step, counters grow from look to look, or a rank marks where it is in its step
+(`logged_marks`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.identity.stated import HOST
+from ncclforensics.correlate.identity.stated import HOST, LABELLED_RANK
 from ncclforensics.correlate.timing import logged_marks
 from ncclforensics.model.tables import TIME, with_nulls
 
@@ -51,7 +52,6 @@ _TOOK = (
     r"(?:_?(?:[mu]?s|secs?))?$"
 )
 _PHASE = r"[{,](?:phase|stage|part|op|section|span|name|timer|event)=\"([^\"]+)\""
-_LABELLED_RANK = r"[{,](?:global_|world_)?rank=\"(\d{1,7})\""
 _RANK = r"(?i)(?:\b(?:world_|global_)?rank[\"']?\s{0,2}[:= ]?\s{0,2}|\[rk?)(\d{1,7})\b"
 # a column of a header: `2026-11-20,12:00:11 | gpu0003 | INFO | …`
 _HOST = r"^[\d-]{8,10}[,T ][\d:.,]+ \| {1,2}([A-Za-z][\w.-]*\d[\w.-]*) \| [A-Z]+ \| "
@@ -180,7 +180,7 @@ def _in_metrics(frames: Frames) -> pl.DataFrame:
     text = pl.col("text")
     series = ("rank", "source", "raw")
     told = lines.select(
-        pl.coalesce(text.str.extract(_LABELLED_RANK).cast(pl.Int64), "rank").alias(
+        pl.coalesce(text.str.extract(LABELLED_RANK).cast(pl.Int64), "rank").alias(
             "rank"
         ),
         *("source", "line", "t"),

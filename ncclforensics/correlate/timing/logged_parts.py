@@ -161,10 +161,15 @@ def _marked(told: pl.DataFrame) -> pl.DataFrame:
 
     A number beside several of them that is not marked counts something else.
     """
-    is_marked = pl.col("unit").is_not_null() | pl.col("name").str.ends_with("_time")
+    is_marked = _is_marked()
     is_part = ~pl.col("kind").is_in((WHOLE, UNSAID))
     many = pl.col("name").filter(is_marked & is_part).n_unique().over("rank", "source")
     return told.filter(is_marked | (many < SEVERAL) | pl.col("kind").is_null())
+
+
+def _is_marked() -> pl.Expr:
+    """Whether numbers are marked as times, by a unit or by their name."""
+    return pl.col("unit").is_not_null() | pl.col("name").str.ends_with("_time")
 
 
 def _in_seconds(told: pl.DataFrame) -> pl.DataFrame:
@@ -178,8 +183,7 @@ def _in_seconds(told: pl.DataFrame) -> pl.DataFrame:
     told = _marked(told.filter(pl.col("seconds") < MOMENT))
     seconds, own = pl.col("seconds"), ("rank", "source")
     is_bare = pl.col("unit").fill_null(logged_forms.BARE) == logged_forms.BARE
-    is_timed = pl.col("unit").is_not_null() | pl.col("name").str.ends_with("_time")
-    nameless = ~is_timed & (pl.col("kind") == UNSAID)
+    nameless = ~_is_marked() & (pl.col("kind") == UNSAID)
     bare = told.filter(is_bare & ~nameless & pl.col("kind").is_not_null())
     lines = bare.group_by(*own, "line").agg(seconds.max(), pl.col("t").first())
     took = (pl.col("t").max() - pl.col("t").min()).dt.total_milliseconds() / 1e3

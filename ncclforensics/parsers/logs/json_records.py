@@ -165,7 +165,8 @@ def _line(objects: pl.DataFrame) -> pl.Expr:
     An object that times the parts of a step is the line as it is.
     """
     line = _first(LINE, objects).str.strip_chars_end("\r\n")
-    step = _first(STEP, objects).str.extract(r"^(\d{1,9})$")
+    number = _first(STEP, objects)
+    step = number.str.extract(r"^(\d{1,9})$")
     step = pl.when(~line.str.contains(NUMBERED)).then(" step=" + step)
     raised = pl.lit(None, pl.String)
     if objects["raw"].str.contains(HEAD, literal=True).any():
@@ -176,7 +177,7 @@ def _line(objects: pl.DataFrame) -> pl.Expr:
         raised = pl.when(beside).then("\n" + text.str.json_decode(pl.String()))
     parts = (line, step.fill_null(""), raised.str.strip_chars_end().fill_null(""))
     raw = pl.col("raw").str
-    of_step = _first(STEP, objects).is_not_null() & raw.contains(TIMED_KEY)
+    of_step = number.is_not_null() & raw.contains(TIMED_KEY)
     timed = pl.when(of_step | raw.contains(OWN_KEY)).then("raw")
     return pl.coalesce(timed, pl.concat_str(*parts)).alias("_line")
 
