@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.evidence import common
 from ncclforensics.model.folding import count
 
 if TYPE_CHECKING:
@@ -64,38 +65,42 @@ def _warned(frames: Frames) -> Told | None:
 
 
 def _scored(frames: Frames) -> Told | None:
-    """Return the rank whose GPU has the worst score in most reports, by far."""
+    """Return the ranks whose GPUs score far below all others in most reports.
+
+    They are those on the far side of the widest gap between the scores that are told:
+    one rank, or several of one host.
+    """
     lines = frames.message(SCORED)
     if "score_pct" not in lines.columns:
         return None
-    report = ("source", "line")
-    scores = lines.unique([*report, "of_rank"], maintain_order=True).sort(
-        *report, "score_pct", "of_rank"
-    )
-    told = (
-        scores.group_by(report, maintain_order=True)
-        .agg(
-            pl.col("of_rank", "score_pct", "below").first(),
-            pl.col("score_pct").get(1, null_on_oob=True).alias("next"),
-        )
-        .drop_nulls()
-        .filter(pl.col("score_pct") <= (1 - SLOWER) * pl.col("next"))
-    )
+    report, score = ("source", "line"), pl.col("score_pct")
+    scores = lines.unique([*report, "of_rank"], maintain_order=True)
     many = scores.select(report).unique().height
-    if told.is_empty():
-        return None
-    rank, worst = told["of_rank"].value_counts().sort("count", "of_rank").row(-1)
-    if many < 2 or worst < MOSTLY * many:
-        return None
-    own = told.filter(pl.col("of_rank") == rank)
-    score, then = (float(str(own[c].median())) / 100 for c in ("score_pct", "next"))
-    how = (
-        f"in {worst} of {count(many, 'report')} of NVRx its GPU is the slowest of all, "
-        f"with a score of {score:.2f} beside {then:.2f} of the next (median)"
+    far = (
+        scores.sort(*report, "score_pct", "of_rank")
+        .with_columns(quicker=score.shift(-1).over(report))
+        .with_columns(gap=pl.col("quicker") - score)
+        .with_columns(
+            ends=score.sort_by("gap", nulls_last=False).last().over(report),
+            then=pl.col("quicker").sort_by("gap", nulls_last=False).last().over(report),
+        )
+        .filter((score <= pl.col("ends")) & (score <= (1 - SLOWER) * pl.col("then")))
     )
-    text = pl.format("Rank={} … Score={}", "of_rank", pl.col("score_pct") / 100)
+    times = far.group_by("of_rank").len().filter(pl.col("len") >= MOSTLY * many)
+    ranks = tuple(times["of_rank"].sort().to_list())
+    is_one = len(ranks) == 1
+    if many < 2 or not (is_one or len(common.hosts_of(frames, ranks)) == 1):
+        return None
+    own = far.filter(pl.col("of_rank").is_in(ranks))
+    mine, then = (float(str(own[c].median())) / 100 for c in ("score_pct", "then"))
+    how = (
+        f"in {int(str(times['len'].min()))} of {count(many, 'report')} of NVRx "
+        f"{'its GPU is' if is_one else 'their GPUs are'} the slowest of all, with a "
+        f"score of {mine:.2f} beside {then:.2f} of the next (median)"
+    )
+    text = pl.format("Rank={} … Score={}", "of_rank", score / 100)
     at = own.with_columns(pl.col("line") + pl.col("below"), text=text)
-    return Told((rank,), how, many >= LEAST, at)
+    return Told(ranks, how, many >= LEAST, at)
 
 
 def _slowest(frames: Frames) -> Told | None:

@@ -11,6 +11,11 @@ import itertools
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
+from ncclforensics.model import placed_ranks
+from ncclforensics.model.folding import count
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -81,7 +86,18 @@ def json_kind(head: bytes) -> tuple[str, str] | None:
             return "error_json", f"{shape} message holding {key.word}"
     if {"entries", "version"} <= set(top):
         return "flight_recorder_json", f"{shape} entries and version"
+    if many := _placed(head):
+        return "layout_json", f"JSON that places {count(many, 'rank')} on hosts"
     return None
+
+
+def _placed(head: bytes) -> int:
+    """Return how many ranks a whole document places on hosts; of one rank none."""
+    try:
+        many = len(placed_ranks.placed(msgspec.json.decode(head)))
+    except (msgspec.DecodeError, RecursionError):
+        return 0
+    return many if many > 1 else 0
 
 
 def _listed(words: list[str]) -> str:

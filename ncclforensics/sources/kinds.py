@@ -22,6 +22,7 @@ KINDS = (
     "pyspy_json",
     "slurm_json",
     "fleet_json",
+    "layout_json",
     "kubernetes",
     "collected_json",
     "environment",

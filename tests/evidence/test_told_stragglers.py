@@ -63,6 +63,9 @@ def scores(*worst, head=" GPU relative performance:"):
     )
 
 
+ON_HOSTS = "".join(
+    f"rank={r} world_size=16 host=gpu000{1 + r // 4}\n" for r in range(16)
+)
 HEADS = (
     " GPU relative performance:",
     "[NeMo I 2026-11-20 12:00:00 straggler_det_callback:158] GPU relative performance:",
@@ -75,6 +78,19 @@ def test_whose_gpu_has_by_far_the_worst_score_in_each_report_is_named(analyzed, 
     (told,) = found(analyzed({"job.log": text}), "slow-rank")
     assert (told.ranks, told.confidence) == ((14,), "likely")
     assert told.evidence[0].line == 3  # its own line, below the two headings
+
+
+def test_gpus_of_one_host_that_all_score_far_below_the_others_are_named(analyzed):
+    rows = [(r, 0.76) for r in range(4)] + [(8, 0.98), (9, 0.99)]
+    (told,) = found(analyzed({"job.log": ON_HOSTS + scores(*rows) * 8}), "slow-rank")
+    assert (told.ranks, told.hosts) == ((0, 1, 2, 3), ("gpu0001",))
+
+
+def test_scores_of_several_ranks_in_one_line_are_read(analyzed):
+    line = "  Rank=0 Node=gpu0001 Score=0.98  Rank=1 Node=gpu0001 Score=0.61\n"
+    text = f"GPU relative performance (1 = the quickest), kernels:\n{line}" * 8
+    (told,) = found(analyzed({"job.log": text}), "slow-rank")
+    assert told.ranks == (1,)
 
 
 @pytest.mark.parametrize(

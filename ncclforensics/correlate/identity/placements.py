@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 LISTED = (
-    *("placement.host", "placement.ranks", "placement.table"),
+    *("placement.host", "placement.ranks", "placement.table", "placement.json"),
     *("placement.mpi.map", "placement.mpi.bound", "placement.deepspeed"),
 )
 MET = "torchelastic.rendezvous.complete"

@@ -55,6 +55,7 @@ _PHASE = r"[{,](?:phase|stage|part|op|section|span|name|timer|event)=\"([^\"]+)\
 _RANK = r"(?i)(?:\b(?:world_|global_)?rank[\"']?\s{0,2}[:= ]?\s{0,2}|\[rk?)(\d{1,7})\b"
 # a column of a header: `2026-11-20,12:00:11 | gpu0003 | INFO | …`
 _HOST = r"^[\d-]{8,10}[,T ][\d:.,]+ \| {1,2}([A-Za-z][\w.-]*\d[\w.-]*) \| [A-Z]+ \| "
+RATE = r"(?i)(?:/|_per_)(?:s|sec|seconds?|min|minute|hour|h|day)$"  # `img/s`, no time
 COUNTER = r"(?i)^(?:global_?)?(?:step|iter|iteration|it)$"
 TOLD = ("rank", "source", "line", "record", "step", "t", "told_host")
 KEPT = (*TOLD, "raw", "number", "unit")
@@ -115,7 +116,9 @@ def _in_lines(frames: Frames) -> pl.DataFrame:
             after=pair.field("5"),
             is_date=pair.field("6").is_not_null(),
         )
-        .filter(~pl.col("is_date") & ~_counts_steps())
+        .filter(
+            ~pl.col("is_date") & ~_counts_steps() & ~pl.col("raw").str.contains(RATE)
+        )
         .with_columns(
             pl.col("number").cast(pl.Float64)
             + (3600 * pl.col("hours") + 60 * pl.col("minutes")).fill_null(0.0),
