@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.identity import addresses, node_folders, placements
+from ncclforensics.correlate.identity import addresses, node_folders, placements, stated
 from ncclforensics.model.frames import remembered
 from ncclforensics.model.plans import collected
 
@@ -78,7 +78,9 @@ def _of_aliases(frames: Frames) -> Frames:
     printed = pl.concat(told).drop_nulls("host_alias")
     if printed.is_empty():
         return frames
-    pairs = printed.drop_nulls().unique(key).unique("host_alias", keep="none")
+    said = stated.stated(frames).select(key)
+    pairs = pl.concat([printed.drop_nulls().select(key), said]).drop_nulls().unique()
+    pairs = pairs.unique("host_alias", keep="none")
     is_long = pl.col("host").str.starts_with(pl.col("host_alias") + ".")
     hosts = dict(pairs.filter(~is_long).select(key).iter_rows())
     hosts |= _only_node(frames)

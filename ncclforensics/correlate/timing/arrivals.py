@@ -14,7 +14,7 @@ import polars as pl
 
 from ncclforensics.correlate.timing import pace
 from ncclforensics.correlate.timing.turns import TIGHT, with_turns
-from ncclforensics.correlate.traces import inspected
+from ncclforensics.correlate.traces import coll_logs, inspected
 from ncclforensics.correlate.traces.progress import ROOTED, grouped, signature
 from ncclforensics.model.frames import remembered
 from ncclforensics.model.plans import collected
@@ -90,7 +90,7 @@ def arrivals(frames: Frames) -> pl.DataFrame:
 
 
 def _made(frames: Frames) -> pl.DataFrame:
-    """Return the calls of dumps, else of the Inspector, with `group kind what`.
+    """Return the calls of dumps, else of NCCL's log or Inspector, as `group kind what`.
 
     Of many ranks only the last calls: more history costs time, and tells no more.
     """
@@ -98,6 +98,7 @@ def _made(frames: Frames) -> pl.DataFrame:
     told = pl.struct(what, "stack").hash(seed=0).alias("kind")
     last = pl.col("record_id").max().over("rank")
     size = (MOST // pl.col("rank").n_unique()).clip(FEWEST)
+    logged = coll_logs.history(frames)
     if frames.has("collectives"):
         made = (
             frames.scan("collectives")
@@ -105,9 +106,10 @@ def _made(frames: Frames) -> pl.DataFrame:
             .select(*KEPT, what, told)
             .collect()
         )
-        if made.height:
+        if made.height > logged.height:
             return grouped(made, frames["group_names"])
-    return inspected.calls(frames).select(*KEPT, "group", "kind", what="kind")
+    beside = logged if logged.height else inspected.calls(frames)
+    return beside.select(*KEPT, "group", "kind", what="kind")
 
 
 def _met(made: pl.DataFrame) -> pl.DataFrame:

@@ -19,7 +19,7 @@ from ncclforensics.correlate.traces import communicators
 from ncclforensics.correlate.traces.communicators import PROCESS
 from ncclforensics.model import tables
 from ncclforensics.model.notes import Note
-from ncclforensics.model.tables import CITE, NCCL_P2P
+from ncclforensics.model.tables import CITE, NCCL_P2P, SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,6 +74,29 @@ def with_calls(frames: Frames) -> Frames:
         positions=_with(frames, "positions", *reached),
         groups=_with(frames, "groups", tables.rows("groups", members)),
     )
+
+
+def history(frames: Frames) -> pl.DataFrame:
+    """Return the calls that lines with a time tell, as `inspected.calls` does.
+
+    Only of communicators whose lines number their calls alike on all members.
+    """
+    of = SCHEMAS["collectives"]
+    added = {"group": pl.String(), "kind": pl.UInt64()}
+    if MESSAGE not in frames.messages or not frames.message(MESSAGE)["t"].count():
+        return tables.without_rows(of | added)
+    known = communicators.inits(frames)
+    calls = _calls(frames, known, communicators.owners(known)).drop_nulls("rank")
+    counted = [
+        lines
+        for (_,), lines in calls.group_by("key", maintain_order=True)
+        if not lines["reused"].any()
+        and (_counts(frames, lines)["unbroken"].all() or _alike(lines))
+    ]
+    made = pl.concat(counted).drop_nulls(["seq", "t"]) if counted else calls.clear()
+    kind = pl.struct("op", "count", "datatype").hash(seed=0)
+    beside = made.select(pl.col("key").alias("group"), kind.alias("kind"))
+    return _as_calls(made).with_columns(pl.lit("nccl").alias("backend")).hstack(beside)
 
 
 def _calls(frames: Frames, known: pl.DataFrame, owners: pl.DataFrame) -> pl.DataFrame:
