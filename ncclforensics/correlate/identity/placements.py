@@ -27,7 +27,10 @@ SLOTS = "placement.slots"
 PLACED = "launchers.kubernetes.placed"
 MOST = 64  # ranks of a host
 SLOT = {"on": pl.String(), "slots": pl.Int64()}
-PLACE = {"on": pl.String, "first": pl.Int64, "last": pl.Int64, "turn": pl.Int64}
+PLACE = {
+    "on": pl.String(),
+    **dict.fromkeys(("first", "last", "turn", "pid"), pl.Int64()),
+}
 
 
 def claims(frames: Frames) -> pl.DataFrame:
@@ -49,6 +52,7 @@ def _listed(lines: pl.DataFrame) -> pl.DataFrame:
         pl.int_ranges("first", last + 1).alias("rank"),
         host,
         pl.col("turn").alias("local_rank"),
+        pl.when(last == pl.col("first")).then("pid").alias("pid"),
         *CITE,
     )
     return tables.picked("ranks", told.explode("rank"))

@@ -37,7 +37,8 @@ _HOSTS = (
     # right behind the number: `rank 3/32 local 3 on gpu0003`
     r"(?i)\brank[ :=#]{1,3}\d+(?:(?: ?/ ?| of )\d+)?(?: local(?:[_ ]rank)? ?\d{1,3})?"
     r"(?:\]|[:,;]| *->| (?:is )?(?:running|runs|starts|started|lives))?"
-    rf"(?: (?:on|at|from)(?: host| node)?| *->) ?[\"']?{_NAME}{_BEHIND}",
+    r"(?:,? (?:(?:on|at|from)(?: host| node)?|host|node)| *->) ?[\"']?"
+    rf"{_NAME}{_BEHIND}",
     # behind what it does: `rank 3 of 16 on gpu0003`, `rank 5/8 up on gpu0003`
     r"(?i)\brank[ :=#]{1,3}\d+(?: ?/ ?| of )\d+[^\n]{0,40}?\b(?:on|from) "
     rf"{_NAME}{_BEHIND}",

@@ -12,22 +12,23 @@ import re
 
 from ncclforensics.parsers.logs.message_parsers.limits import capped
 
-COLUMNS = ("on", "first", "turn")
-KINDS = {"first": "int", "turn": "int"}
+COLUMNS = ("on", "first", "turn", "pid")
+KINDS = {"first": "int", "turn": "int", "pid": "int"}
 _NAMES = {
     "first": re.compile(r"(?:global|world)?[_ -]?rank", re.IGNORECASE),
     "on": re.compile(r"(?:host|node)(?:[_ -]?name)?|server|machine", re.IGNORECASE),
     "turn": re.compile(r"local[_ -]?rank", re.IGNORECASE),
+    "pid": re.compile(r"pid", re.IGNORECASE),
 }
 _RULE = re.compile(r"[\s|+:=-]*$")
 _HOST = re.compile(r"(?=[^\d]*[A-Za-z]|[\d.]+$)[A-Za-z0-9][\w.-]*")
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return one row per rank: its number `first`, its host `on`, and its `turn`.
+    """Return one row per rank: its number `first`, its host `on`, `turn` and `pid`.
 
-    `turn`, the local rank, is null without such a column. Without a column of ranks and
-    one of hosts there are no rows.
+    `turn` is the local rank; what no column tells is null. Without a column of ranks
+    and one of hosts there are no rows.
     """
     lines = capped(text).splitlines()
     cut = separator(lines[0]) if lines else None
@@ -46,17 +47,21 @@ def parse(text: str) -> list[dict[str, object]]:
         if max(places.values()) >= len(told):
             break
         named = {column: told[at] for column, at in places.items()}
-        turn = named.get("turn", "")
         if not named["first"].isdecimal() or not _HOST.fullmatch(named["on"]):
             break
         rows.append(
             {
                 "on": named["on"],
                 "first": int(named["first"][:9]),
-                "turn": int(turn[:9]) if turn.isdecimal() else None,
+                "turn": _number(named.get("turn", "")),
+                "pid": _number(named.get("pid", "")),
             }
         )
     return rows
+
+
+def _number(cell: str) -> int | None:
+    return int(cell[:9]) if cell.isdecimal() else None
 
 
 def separator(names: str) -> str | None:
