@@ -36,7 +36,9 @@ TOLD = (
     r"|Connection (?:timed out|refused|reset by peer))$"
     # a barrier with a timeout, and the comparison of DETAIL, raise on every rank
     r"|^RuntimeError: (?:\[Rank \d+\]:? |Rank \d+ successfully reached "
-    r"|Detected mismatch between collectives)|\bHorovod has been shut down\b"
+    r"|Detected mismatch between collectives"
+    r"|ProcessGroupWrapper: Monitored Barrier encountered error)"
+    r"|\bHorovod has been shut down\b"
 )
 # why a connection got no answer, in the words of the system
 NO_WAY = r"no route to\b|network is unreachable|host is unreachable|timed out"

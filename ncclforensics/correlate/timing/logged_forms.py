@@ -1,9 +1,10 @@
-"""The numbers of steps as training loops log them on each rank, in six forms.
+"""The numbers of steps as training loops log them on each rank, in seven forms.
 
 A rank prints `name: value` pairs in a line of its own, Megatron lists all ranks below
 the name of a part, a line lists the numbers of all ranks, a table has a row a rank or a
 step, counters grow from look to look, or a rank marks where it is in its step
-(`logged_marks`).
+(`logged_marks`). Where none of these is there, lines that are alike but for their
+numbers tell (`regular_forms`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.identity.stated import HOST, LABELLED_RANK
-from ncclforensics.correlate.timing import logged_marks
+from ncclforensics.correlate.timing import logged_marks, regular_forms
 from ncclforensics.model.tables import TIME, with_nulls
 
 if TYPE_CHECKING:
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 LINES, BLOCKS = "timers.step", "timers.megatron.ranks"
 GATHERED, TABLE = "timers.gathered", "timers.table"
 METRICS = "timers.metrics"
-SPOKEN = (LINES, BLOCKS, GATHERED, TABLE, METRICS, logged_marks.MARKS)
+SPOKEN = (
+    *(LINES, BLOCKS, GATHERED, TABLE, METRICS, logged_marks.MARKS),
+    regular_forms.LINES,
+)
 BARE = ""  # the unit of a time without one
 OF_TABLES = {
     **dict.fromkeys(("of_step", "took_us"), pl.Int64()),
@@ -74,8 +78,8 @@ def numbers(frames: Frames) -> pl.DataFrame:
         _in_metrics(frames),
         logged_marks.parts(frames).select(KEPT),
     )
-    told = [form for form in forms if form.height] or [forms[0]]
-    return pl.concat(told).drop_nulls(["rank", "number"])
+    told = pl.concat([form.drop_nulls(["rank", "number"]) for form in forms])
+    return told if told.height else regular_forms.numbers(frames).select(KEPT)
 
 
 def _in_lines(frames: Frames) -> pl.DataFrame:

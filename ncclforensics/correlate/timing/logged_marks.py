@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.timing import regular_forms
 from ncclforensics.model.step_parts import COMPUTE, DATA
 from ncclforensics.model.tables import TIME, with_nulls
 
@@ -49,24 +50,30 @@ def parts(frames: Frames) -> pl.DataFrame:
     often: of a long log some lines are left out.
     """
     lines = frames.message(MARKS)
-    if "text" not in lines.columns or lines.is_empty():
+    if "text" in lines.columns and lines.height:
+        lines = with_nulls(lines, {"step": pl.Int64(), "host": pl.String()})
+        lines = lines.with_columns(
+            at=pl.coalesce("t", "yearless", "dayless"), event="text"
+        ).with_columns(words=pl.lit(None, pl.String))
+    else:
+        lines = regular_forms.marks(frames).with_columns(words="event")
+    if lines.is_empty():
         return pl.DataFrame(schema=SHAPE)
-    lines = with_nulls(lines, {"step": pl.Int64(), "host": pl.String()})
     ends, begins = (
-        pl.coalesce(pl.col("text").str.extract(form) for form in forms)
+        pl.coalesce(pl.col("event").str.extract(form) for form in forms)
         for forms in (_ENDS, _BEGINS)
     )
+    # what no word tells is a part that ends there
+    ends = pl.coalesce(ends, pl.when(begins.is_null()).then("words"))
     own = ("rank", "source")
     marks = (
         lines.select(
-            *(*own, "line", "host", "t"),
-            "step",
-            at=pl.coalesce("t", "yearless", "dayless"),
+            *(*own, "line", "host", "t", "step", "at"),
             ends=pl.when(ends.str.contains(_LOADED)).then(pl.lit(DATA)).otherwise(ends),
             begins=begins,
         )
         .drop_nulls(["rank", "at", "step"])
-        .sort(*own, "line")
+        .sort(*own, "at", "line")
         .with_columns(mark=pl.struct("ends", "begins").hash(seed=0))
         .with_columns(
             *(

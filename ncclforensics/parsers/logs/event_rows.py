@@ -89,11 +89,11 @@ def taken(
             whole, is_cut = structured(frame, message, lines, room)
             whole = _believed(whole, message, odd)
             full += [message_id] if is_cut else []
-        told = row = _event(whole, message)
+        told = row = as_events(whole, message)
         quoted = told
         if message.inner:
-            quoted = _event(_quoted(whole, frame, message.inner), message)
-            row = _event(_at_own_line(whole.filter(FOUND)), message)
+            quoted = as_events(_quoted(whole, frame, message.inner), message)
+            row = as_events(_at_own_line(whole.filter(FOUND)), message)
             told = told.drop(FOUND)
         fed["events"].append(quoted)
         rows = told.sort("line", maintain_order=True)
@@ -130,7 +130,7 @@ def _apart(
     said = sentences.of(frame, message, quotes)
     if not said["quoted"].any():
         return frame, frame.clear()
-    told = _event(frame.filter(said["quoted"]), message).select(*SCHEMAS["events"])
+    told = as_events(frame.filter(said["quoted"]), message).select(*SCHEMAS["events"])
     told = told.with_columns(pl.lit(sentences.QUOTED).alias("message"))
     return frame.filter(~said["denied" if quotes else "quoted"]), told
 
@@ -238,7 +238,7 @@ def _with_wrapped(
     }
 
 
-def _event(frame: pl.DataFrame, message: Message) -> pl.DataFrame:
+def as_events(frame: pl.DataFrame, message: Message) -> pl.DataFrame:
     """Reduce a message's frame to the columns of `events` and its captures.
 
     NCCL prints the expected failure of a probe at INFO, with the same text as a WARN.

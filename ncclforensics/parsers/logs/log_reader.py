@@ -33,6 +33,7 @@ from ncclforensics.parsers.logs import (
     log_shape,
     pastes,
     record_files,
+    regular_lines,
     scan,
     search_terms,
     small_logs,
@@ -104,7 +105,9 @@ def read_all(sources: Sequence[Source]) -> Frames:
             raise
         read_so_far = join([*parts, _recognised(waiting, messages)])
         raise PartialRead(read_so_far, done) from interrupt
-    return join([*parts, _recognised(waiting, messages)])
+    told = join([*parts, _recognised(waiting, messages)])
+    regular = regular_lines.read(sources, told["sources"])
+    return join([told, placed(regular, sources)])
 
 
 def _scanned(sources: Sequence[Source], terms: Search) -> Iterator[_Log]:

@@ -1,0 +1,109 @@
+"""Lines that repeat with other numbers, whatever their words are: the steps of a loop.
+
+A training loop prints one line, or a few, each step. What they say is told later, by
+what their numbers do (`correlate/timing/regular_forms.py`); here they are only found:
+lines that are alike but for their numbers, in the end of each log.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames
+from ncclforensics.parsers.logs import event_rows, framing
+from ncclforensics.parsers.logs.grammar import Message
+from ncclforensics.parsers.logs.lines import FILE, decoded, utf8
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ncclforensics.sources import Source
+
+MESSAGE = "timers.regular"
+_AS_MESSAGE = Message(MESSAGE, "timers", (), "", "a line of a step", "neutral")
+TOGETHER_BYTES = 4 << 20  # that are looked at, of all logs
+LEAST_BYTES, MOST_BYTES = 32 << 10, 1 << 20  # of each
+NUMBER = r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
+AGAIN = 8  # times that such a line is there
+NUMBERS = 2  # in such a line
+MOST_SHAPES = 48
+LONGEST = 2000  # characters
+# what libraries print is known, and its numbers are no times of a step
+LIBRARIES = r" NCCL (?:INFO|WARN|TRACE) |\"coll_sn\":|\[c10d\]"
+SEPARATED = r"^[^,;\t|]*(?:[,;\t|]\s*[\w.+#-]*\s*){3,}\|?$"  # cells of a table
+
+
+def read(sources: Sequence[Source], lines: pl.DataFrame) -> Frames:
+    """Return the regular lines of logs as events of MESSAGE, with `shape` and `names`.
+
+    `lines` has the `source` and how many `lines` it has. `shape` is the line with `#`
+    for its numbers; `names` is the first line of a table's file, null elsewhere.
+    """
+    count = dict(lines.drop_nulls("lines").select("source", "lines").iter_rows())
+    known = [(n, s) for n, s in enumerate(sources) if s.name in count]
+    room = min(max(TOGETHER_BYTES // max(len(known), 1), LEAST_BYTES), MOST_BYTES)
+    ends = [_end(n, source, count[source.name], room) for n, source in known]
+    if not ends:
+        return Frames()
+    every = pl.concat(ends)
+    shape = pl.col("raw").str.replace_all(NUMBER, "#").alias("shape")
+    fit = pl.col("raw").str.len_bytes() <= LONGEST
+    shaped = every.filter(fit).with_columns(shape)
+    often = (
+        shaped.group_by("shape")
+        .len()
+        .filter(pl.col("len") >= AGAIN)
+        .filter(pl.col("shape").str.count_matches("#", literal=True) >= NUMBERS)
+        .filter(~pl.col("shape").str.contains(LIBRARIES))
+        .sort("len", "shape", descending=[True, False])
+        .head(MOST_SHAPES)
+    )
+    kept = shaped.join(often, on="shape", how="semi", maintain_order="left")
+    if kept.is_empty():
+        return Frames()
+    segments = framing.frame(kept.select("line", "raw")).filter(pl.col("part") == 0)
+    told = event_rows.as_events(segments, _AS_MESSAGE).join(
+        kept.select("line", "shape", whole="raw"), on="line", maintain_order="left"
+    )
+    is_table = pl.col("shape").str.contains(SEPARATED)
+    first = pl.DataFrame(
+        {"file": [n for n, _ in known], "names": [_first_line(s) for _, s in known]},
+        schema={"file": pl.Int64, "names": pl.String},
+    )
+    told = (
+        told.with_columns(
+            pl.when(is_table).then("whole").otherwise("text").alias("text"),
+            file=pl.col("line") // FILE,
+        )
+        .join(first, on="file", how="left", maintain_order="left")
+        .with_columns(pl.when(is_table).then("names"))
+        .drop("file", "whole")
+    )
+    return Frames({"events": tables.picked("events", told)}, {MESSAGE: told})
+
+
+def _end(number: int, source: Source, count: int, room: int) -> pl.DataFrame:
+    """Return `line raw` of the last `room` bytes of a log; its lines from FILE on."""
+    try:
+        with source.open() as stream:
+            if source.compression is None and source.bytes > room:
+                stream.seek(source.bytes - room)
+                stream.readline()
+            data = utf8(stream).read(MOST_BYTES)
+    except (OSError, ValueError):
+        data = b""
+    block = decoded(data, 1)
+    rows = block.rows(0, block.count)
+    first = 1 if source.compression or source.bytes <= room else count - rows.height + 1
+    return rows.select(pl.col("line") + number * FILE + first - 1, "raw")
+
+
+def _first_line(source: Source) -> str:
+    try:
+        with source.open() as stream:
+            return stream.readline(LONGEST).decode("utf-8", "replace").strip()
+    except (OSError, ValueError):
+        return ""
