@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.steps import regular_forms
+from ncclforensics.model.step_parts import WHOLE, kinds, named
 from ncclforensics.model.tables import with_nulls
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-PARTS = "timers.step"  # may tell the time of the whole step, in its text
-TIMED = ("launchers.megatron.iteration", "launchers.nemo.step", PARTS)
-_WHOLE = (
-    r"\b(?:dt|step[_ ]time|iter(?:ation)?_time|time/step|sec/it)(?: ?[=:] ?| )"
-    r"(\d{1,9}(?:\.\d{1,9})?)(?: ?(ms)\b)?"
-)
+TIMED = ("launchers.megatron.iteration", "launchers.nemo.step")
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 CAPTURED = {
     **dict.fromkeys(("step", "batch"), pl.Int64()),
     **dict.fromkeys(("step_ms", "step_s"), pl.Float64()),
@@ -47,13 +45,11 @@ class Slowdown:
 def slowdown(frames: Frames) -> Slowdown | None:
     """Return the first slowdown that lasts to the end of a log, or None."""
     timed = with_nulls(frames.message(*TIMED), CAPTURED)
-    whole = pl.col("text").str.extract_groups(_WHOLE).struct
-    in_ms = pl.when(whole.field("2").is_null()).then(1e3).otherwise(1.0)
-    said = pl.when(pl.col("message") == PARTS).then(
-        whole.field("1").cast(pl.Float64) * in_ms
-    )
-    timed = timed.with_columns(pl.coalesce("step_ms", pl.col("step_s") * 1e3, said))
-    for log in timed.sort("source", "line").partition_by("source", maintain_order=True):
+    timed = timed.with_columns(pl.coalesce("step_ms", pl.col("step_s") * 1e3))
+    kept = ("source", "rank", "line", "text", "step", "batch", "step_ms")
+    both = pl.concat([timed.select(kept), _whole_steps(frames).select(kept)])
+    both = both.sort("source", "rank", "line")
+    for log in both.partition_by("source", "rank", maintain_order=True):
         steps = log.drop_nulls("step_ms")[WARM_UP:]
         if steps["batch"].n_unique() > 1:
             continue
@@ -64,6 +60,23 @@ def slowdown(frames: Frames) -> Slowdown | None:
         lines = pl.concat([steps[at - 1 : at + 1], steps.tail(1)])
         return Slowdown(int(steps["step"][at]), usual, slow, lines)
     return None
+
+
+def _whole_steps(frames: Frames) -> pl.DataFrame:
+    """Return the lines that tell how long a step took, as those of TIMED."""
+    told = regular_forms.numbers(frames)
+    names = told.select("raw").unique()
+    whole = names.filter(kinds(named(pl.col("raw"))) == WHOLE)
+    scale = pl.col("unit").replace_strict(SECONDS, default=1.0)
+    text = frames.message(regular_forms.LINES).select("source", "line", "text")
+    return (
+        told.join(whole, on="raw", how="semi")
+        .unique(["source", "line"], keep="first", maintain_order=True)
+        .join(text.unique(["source", "line"]), on=["source", "line"], how="left")
+        .with_columns(
+            step_ms=pl.col("number") * scale * 1e3, batch=pl.lit(None, pl.Int64)
+        )
+    )
 
 
 def lasting(times: pl.Series) -> tuple[int, float, float] | None:

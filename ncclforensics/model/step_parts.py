@@ -49,13 +49,6 @@ _WHOLE = (
     r"|time|dt|wall(?:_time)?|iteration|iter|time_(?:metrics_)?(?:step|iter|total|end_to_end)(?:_time)?"
     r"|training_(?:step|iteration)_time|batch_total|run_training_batch(?:_time)?"
 )
-# a key of a record, and a number: what a rank took for its own part of a step
-OWN_KEY = (
-    rf"(?i)[\"'][a-z0-9_/]*(?:(?:data|{_FORWARD}|compute)[a-z_]*[\"']: ?\d{{1,9}}\.\d"
-    rf"|(?:{_FORWARD}|{_BACKWARD})[a-z_]*[\"']: ?\d{{1,9}}[,}}])"
-)
-# a key that tells the unit of its number, or of those that it holds
-TIMED_KEY = r"(?i)[\"'][a-z0-9_.]*_(?:[mu]?s|secs?|seconds|time)[\"']: ?[\d{]"
 
 
 def named(name: pl.Expr) -> pl.Expr:

@@ -17,17 +17,19 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.steps import regular_forms
 from ncclforensics.correlate.traces import call_summary
-from ncclforensics.model.tables import without_rows
+from ncclforensics.model.tables import with_nulls, without_rows
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 SPIED = "stacks.pyspy"
-STEPS = ("timers.step", "timers.table", "timers.torch.profile")
+STEPS = ("timers.table", "timers.torch.profile")
 # what has several ranks, or a number of another kind, in front of that number
 OF_SEVERAL = r"(?i)(?:node|host|pod|worker|machine|server|agent|trainer)s?[-_.]?\d"
 AGREE = 2  # files whose lines confirm the number
+OF_TABLE = dict.fromkeys(("of_step", "step", "of_rank", "below"), pl.Int64())
 OWNERS = {"source": pl.String(), "rank": pl.Int64()}
 NUMBERS = 4  # of a path, from its end, that are tried
 
@@ -96,21 +98,24 @@ def _of_one_process(frames: Frames) -> pl.Series:
 
 def _of_own_steps(frames: Frames) -> pl.Series:
     """Return the files that hold the times of steps, each step once, and no rank."""
-    lines = frames.message(*STEPS)
-    told = [pl.col(c) for c in ("of_step", "step") if c in lines.columns]
-    if not told:
-        return lines["source"].clear()
-    ranks = [pl.col(c) for c in ("of_rank", "rank", "group_rank") if c in lines.columns]
-    row = pl.col("line") + (pl.col("below") if "below" in lines.columns else 0)
-    each = lines.select(
-        "source", step=pl.coalesce(told), rank=pl.coalesce(ranks), row=row.fill_null(0)
+    tables = with_nulls(frames.message(*STEPS), OF_TABLE)
+    in_tables = tables.select(
+        "source",
+        step=pl.coalesce("of_step", "step"),
+        rank=pl.coalesce("of_rank", "rank", "group_rank"),
+        part=pl.lit("table"),
+        row=pl.col("line") + pl.col("below").fill_null(0),
     ).unique(["source", "step", "row"])
-    of = each.group_by("source").agg(
-        alone=pl.col("rank").is_null().all(),
-        once=pl.col("step").is_unique().all() & pl.col("step").is_not_null().all(),
-    )
-    named = ~pl.col("source").str.contains(OF_SEVERAL)
-    return of.filter(pl.col("alone") & pl.col("once") & named)["source"]
+    lines = regular_forms.numbers(frames).drop_nulls("step")
+    in_lines = lines.select("source", "step", "rank", part="raw", row="line")
+    once = pl.struct("step", "part").is_unique().all()
+    whole = once & pl.col("step").is_not_null().all() & pl.col("rank").is_null().all()
+    own = [
+        each.group_by("source").agg(own=whole).filter("own")["source"]
+        for each in (in_tables, in_lines)
+    ]
+    files = pl.concat(own).unique()
+    return files.filter(~files.str.contains(OF_SEVERAL))
 
 
 def _everyone(frames: Frames) -> int:

@@ -48,7 +48,6 @@ STEPS = (
     BATCH,
     "launchers.megatron.iteration",
     "launchers.nemo.step",
-    "timers.step",
 )
 # a step number in an exception's text is not a step
 AN_EXCEPTION = r"^\s*raise |^[\w.]+(?:Error|Exception): "

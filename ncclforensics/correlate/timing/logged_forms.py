@@ -1,10 +1,9 @@
-"""The numbers of steps as training loops log them on each rank, in seven forms.
+"""The numbers of steps as training loops log them on each rank, in six forms.
 
-A rank prints `name: value` pairs in a line of its own, Megatron lists all ranks below
-the name of a part, a line lists the numbers of all ranks, a table has a row a rank or a
-step, counters grow from look to look, or a rank marks where it is in its step
-(`logged_marks`). Where none of these is there, lines that are alike but for their
-numbers tell (`regular_forms`).
+Megatron lists all ranks below the name of a part, a line lists the numbers of all
+ranks, a table has a row a rank or a step, or counters grow from look to look. Where
+none of these is there, a rank prints lines that are alike but for their numbers
+(`regular_forms`), or marks where it is in its step (`logged_marks`).
 """
 
 from __future__ import annotations
@@ -13,54 +12,30 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.identity.stated import HOST, LABELLED_RANK
-from ncclforensics.correlate.timing import logged_marks, regular_forms
+from ncclforensics.correlate.identity.stated import LABELLED_RANK
+from ncclforensics.correlate.steps import regular_forms
+from ncclforensics.correlate.timing import logged_marks
+from ncclforensics.model.step_parts import UNSAID, WHOLE, kinds, named
 from ncclforensics.model.tables import TIME, with_nulls
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-LINES, BLOCKS = "timers.step", "timers.megatron.ranks"
+BLOCKS = "timers.megatron.ranks"
 GATHERED, TABLE = "timers.gathered", "timers.table"
 METRICS = "timers.metrics"
-SPOKEN = (
-    *(LINES, BLOCKS, GATHERED, TABLE, METRICS, logged_marks.MARKS),
-    regular_forms.LINES,
-)
+SPOKEN = (BLOCKS, GATHERED, TABLE, METRICS, regular_forms.LINES)
 BARE = ""  # the unit of a time without one
 OF_TABLES = {
     **dict.fromkeys(("of_step", "took_us"), pl.Int64()),
     **dict.fromkeys(("on", "unit"), pl.String()),
     "took": pl.Float64(),
 }
-# a number, or a timedelta of Python: `0:00:00.012345`
-_PAIR = (
-    r"([^\s\d:=|,;(){}\[\]\"'<>][^\s:=|,;(){}\[\]\"'<>]*(?: ?\((?:[mu]?s|t)\))?)[\"']?"
-    r"(?: {0,3}[:=] {0,3}[\"']?| {1,12})(?:(0{1,2}):(\d\d):)?"
-    r"(\d{1,19}(?:\.\d{1,9})?(?:e[+-]?\d{1,3})?)(?: ?([mu]?s)\b)?(-\d\d)?"
-)
-_PER_STEP = r"\b(\d{1,9}(?:\.\d{1,9})?) ?(m?s)/(it|iter|step|batch)\b"
-# the unit of all that a record holds: `"spans_us": {"forward": 67955, …}`
-_OF_ALL = r"[\"'][a-z_]*_([mu]?s)[\"'] ?: ?\{"
 _LIST = (
     r"([A-Za-z]\w*)(?: (m?s))? (?:by|per|across|of) ranks?[:=] ?"
     r"(?:\[([\d., ]+)\]|((?:\d+[:=][\d.]+,? ?)+))"
 )
-# a record of one part: its name beside how long it took
-_NAMED = (
-    r"(?i)\b(?:name|span|phase|stage|section|part|op|timer|region|event)[\"']?"
-    r" ?[:=] ?[\"']?([a-z][\w./-]*)"
-)
-_TOOK = (
-    r"(?i)^(?:dur(?:ation)?|elapsed|took|time|latency|value|wall)"
-    r"(?:_?(?:[mu]?s|secs?))?$"
-)
 _PHASE = r"[{,](?:phase|stage|part|op|section|span|name|timer|event)=\"([^\"]+)\""
-_RANK = r"(?i)(?:\b(?:world_|global_)?rank[\"']?\s{0,2}[:= ]?\s{0,2}|\[rk?)(\d{1,7})\b"
-# a column of a header: `2026-11-20,12:00:11 | gpu0003 | INFO | …`
-_HOST = r"^[\d-]{8,10}[,T ][\d:.,]+ \| {1,2}([A-Za-z][\w.-]*\d[\w.-]*) \| [A-Z]+ \| "
-RATE = r"(?i)(?:/|_per_)(?:s|sec|seconds?|min|minute|hour|h|day)$"  # `img/s`, no time
-COUNTER = r"(?i)^(?:global_?)?(?:step|iter|iteration|it)$"
 TOLD = ("rank", "source", "line", "record", "step", "t", "told_host")
 KEPT = (*TOLD, "raw", "number", "unit")
 
@@ -71,82 +46,23 @@ def numbers(frames: Frames) -> pl.DataFrame:
     `raw` is the part's name as printed, `unit` "s", "ms", "us", or null if none stands
     there. `record` is the line that tells all parts of a step.
     """
-    forms = (
-        _in_lines(frames),
-        _in_lists(frames),
-        _in_tables(frames),
-        _in_metrics(frames),
-        logged_marks.parts(frames).select(KEPT),
-    )
-    told = pl.concat([form.drop_nulls(["rank", "number"]) for form in forms])
-    return told if told.height else regular_forms.numbers(frames).select(KEPT)
+    blocks = pl.concat([of(frames) for of in (_in_lists, _in_tables, _in_metrics)])
+    blocks = blocks.drop_nulls(["rank", "number"])
+    if blocks.height:
+        return blocks
+    lines = regular_forms.numbers(frames).drop_nulls(["rank", "number"]).select(KEPT)
+    if _tells_parts(lines):
+        return lines
+    marks = logged_marks.parts(frames).select(KEPT)
+    return marks if marks.height else lines
 
 
-def _in_lines(frames: Frames) -> pl.DataFrame:
-    """Return KEPT of the lines that a rank prints itself."""
-    lines = frames.message(LINES)
-    if "text" not in lines.columns:
-        return pl.DataFrame(schema=dict.fromkeys(KEPT))
-    lines = with_nulls(lines, {"step": pl.Int64(), "host": pl.String(), "t": TIME})
-    # what stands behind its number: `252.08 ms/it`
-    text = pl.col("text").str.replace_all(_PER_STEP, "${3}_time: ${1} ${2}")
-    stated = text.str.extract(_RANK).cast(pl.Int64, strict=False)
-    # `[Rank 3]` of a line that is about no group; below an agent, a task is a node
-    own = pl.when(pl.col("pg").is_null()).then("group_rank")
-    agents = any(name.startswith("torchelastic.") for name in frames.messages)
-    task = pl.when(pl.col("local_rank").is_null() & pl.lit(not agents)).then("task")
-    pair = pl.col("pair").str.extract_groups(_PAIR).struct
-    return (
-        lines.select(
-            pl.coalesce(stated, "rank", own, task).alias("rank"),
-            *("source", "line", "step", "t"),
-            pl.col("line").alias("record"),
-            pl.coalesce("host", text.str.extract(HOST), text.str.extract(_HOST)).alias(
-                "told_host"
-            ),
-            of_all=pl.coalesce(
-                text.str.extract(_OF_ALL), text.str.extract(r"\((ms)\)")
-            ),
-            named=text.str.extract(_NAMED),
-            pair=text.str.extract_all(_PAIR),
-        )
-        .explode("pair")
-        .drop_nulls("pair")
-        .with_columns(
-            raw=pair.field("1"),
-            hours=pair.field("2").cast(pl.Float64),
-            minutes=pair.field("3").cast(pl.Float64),
-            number=pair.field("4"),
-            after=pair.field("5"),
-            is_date=pair.field("6").is_not_null(),
-        )
-        .filter(
-            ~pl.col("is_date") & ~_counts_steps() & ~pl.col("raw").str.contains(RATE)
-        )
-        .with_columns(
-            pl.col("number").cast(pl.Float64)
-            + (3600 * pl.col("hours") + 60 * pl.col("minutes")).fill_null(0.0),
-            unit=pl.coalesce(
-                "after",
-                pl.when(pl.col("hours").is_not_null()).then(pl.lit("s")),
-                pl.col("raw").str.extract(r"[_(]([mu]?s)\)?$"),
-                pl.col("raw").str.extract(r"tim(?:e|ing|er)_([mu]?s)/"),
-                "of_all",
-            ),
-        )
-        .with_columns(
-            raw=pl.when(pl.col("raw").str.contains(_TOOK))
-            .then(pl.coalesce("named", "raw"))
-            .otherwise("raw")
-        )
-        .select(KEPT)
-    )
-
-
-def _counts_steps() -> pl.Expr:
-    """Whether a pair is the number of the step: DeepSpeed's `step: 50.1` is a time."""
-    is_step = pl.col("number").cast(pl.Int64, strict=False) == pl.col("step")
-    return (pl.col("raw").str.contains(COUNTER) & is_step).fill_null(False)
+def _tells_parts(lines: pl.DataFrame) -> bool:
+    """Whether a number is a part of a step by its name, or a time by its unit."""
+    names = lines.select("raw", timed=pl.col("unit").is_not_null()).unique()
+    kind = kinds(named(pl.col("raw")))
+    is_part = ~kind.is_in((WHOLE, UNSAID)) | ((kind == UNSAID) & pl.col("timed"))
+    return bool(names.select(is_part.any()).item())
 
 
 def _in_tables(frames: Frames) -> pl.DataFrame:

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.timing import regular_forms
+from ncclforensics.correlate.steps import regular_forms
 from ncclforensics.model.step_parts import COMPUTE, DATA
-from ncclforensics.model.tables import TIME, with_nulls
+from ncclforensics.model.tables import TIME
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-MARKS = "timers.phase"
 _PART = (
     r"(batch|data|inputs?|forward|fwd|backward|bwd|all[_-]?reduce|grad_sync|barrier"
     r"|optimizer|opt|step|gradients|grads)"
@@ -49,18 +48,11 @@ def parts(frames: Frames) -> pl.DataFrame:
     `number` is in seconds. A mark counts where it follows the one that it follows most
     often: of a long log some lines are left out.
     """
-    lines = frames.message(MARKS)
-    if "text" in lines.columns and lines.height:
-        lines = with_nulls(lines, {"step": pl.Int64(), "host": pl.String()})
-        lines = lines.with_columns(
-            at=pl.coalesce("t", "yearless", "dayless"), event="text"
-        ).with_columns(words=pl.lit(None, pl.String))
-    else:
-        lines = regular_forms.marks(frames).with_columns(words="event")
+    lines = regular_forms.marks(frames)
     if lines.is_empty():
         return pl.DataFrame(schema=SHAPE)
     ends, begins = (
-        pl.coalesce(pl.col("event").str.extract(form) for form in forms)
+        pl.coalesce(pl.col("text").str.extract(form) for form in forms)
         for forms in (_ENDS, _BEGINS)
     )
     # what no word tells is a part that ends there
@@ -68,7 +60,7 @@ def parts(frames: Frames) -> pl.DataFrame:
     own = ("rank", "source")
     marks = (
         lines.select(
-            *(*own, "line", "host", "t", "step", "at"),
+            *(*own, "line", "told_host", "t", "step", "at"),
             ends=pl.when(ends.str.contains(_LOADED)).then(pl.lit(DATA)).otherwise(ends),
             begins=begins,
         )
@@ -100,6 +92,6 @@ def parts(frames: Frames) -> pl.DataFrame:
         .drop_nulls("raw")
         .select(
             *(*own, "line", "record", "step", "t", "raw", "number", "unit"),
-            told_host="host",
+            "told_host",
         )
     )

@@ -120,6 +120,12 @@ def _with_kinds(told: pl.DataFrame) -> pl.DataFrame:
         .with_columns(plain=pl.col("name").str.strip_suffix(MICRO))
         .with_columns(kind=kinds(pl.col("plain")))
     )
+    # `clock/forward`, `clock/backward`: what else is below `clock` is a time as well
+    known = ~pl.col("kind").is_in((WHOLE, UNSAID))
+    below = pl.col("raw").str.extract(r"^(.+)[/.]")
+    are_times = below.is_not_null() & (known.sum() >= SEVERAL).over(below)
+    timed = pl.when(are_times).then(pl.col("name", "plain") + "_time")
+    names = names.with_columns(timed.otherwise(pl.col("name", "plain")))
     return told.join(names, on="raw", how="left", maintain_order="left")
 
 

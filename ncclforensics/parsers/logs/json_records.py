@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import polars as pl
 
-from ncclforensics.model.step_parts import OWN_KEY, TIMED_KEY
 from ncclforensics.model.tables import with_nulls
 from ncclforensics.parsers.logs.shipped_records import SHIPPED, bared
 
@@ -160,10 +159,7 @@ def moment(told: pl.Expr) -> pl.Expr:
 
 
 def _line(objects: pl.DataFrame) -> pl.Expr:
-    """Return the line of each object, as `_line`, with its step and its traceback.
-
-    An object that times the parts of a step is the line as it is.
-    """
+    """Return the line of each object, as `_line`, with its step and its traceback."""
     line = _first(LINE, objects).str.strip_chars_end("\r\n")
     number = _first(STEP, objects)
     step = number.str.extract(r"^(\d{1,9})$")
@@ -176,10 +172,7 @@ def _line(objects: pl.DataFrame) -> pl.Expr:
         beside = ~line.str.contains(HEAD, literal=True).fill_null(False)
         raised = pl.when(beside).then("\n" + text.str.json_decode(pl.String()))
     parts = (line, step.fill_null(""), raised.str.strip_chars_end().fill_null(""))
-    raw = pl.col("raw").str
-    of_step = number.is_not_null() & raw.contains(TIMED_KEY)
-    timed = pl.when(of_step | raw.contains(OWN_KEY)).then("raw")
-    return pl.coalesce(timed, pl.concat_str(*parts)).alias("_line")
+    return pl.concat_str(*parts).alias("_line")
 
 
 def _spelled(value: pl.Expr) -> pl.Expr:

@@ -1,7 +1,7 @@
 """Lines that repeat with other numbers, whatever their words are: the steps of a loop.
 
 A training loop prints one line, or a few, each step. What they say is told later, by
-what their numbers do (`correlate/timing/regular_forms.py`); here they are only found:
+what their numbers do (`correlate/steps/regular_forms.py`); here they are only found:
 lines that are alike but for their numbers, in the end of each log.
 """
 
@@ -28,7 +28,7 @@ TOGETHER_BYTES = 4 << 20  # that are looked at, of all logs
 LEAST_BYTES, MOST_BYTES = 32 << 10, 1 << 20  # of each
 NUMBER = r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
 AGAIN = 8  # times that such a line is there
-NUMBERS = 2  # in such a line
+TELLS = r"#.*#|[a-z_]s?[\"')]*[:= |]+#"  # several numbers, or one with its name
 MOST_SHAPES = 48
 LONGEST = 2000  # characters
 # what libraries print is known, and its numbers are no times of a step
@@ -49,14 +49,15 @@ def read(sources: Sequence[Source], lines: pl.DataFrame) -> Frames:
     if not ends:
         return Frames()
     every = pl.concat(ends)
-    shape = pl.col("raw").str.replace_all(NUMBER, "#").alias("shape")
+    shape = pl.col("raw").str.strip_chars().str.replace_all(NUMBER, "#")
+    shape = shape.str.replace_all(" +", " ")
     fit = pl.col("raw").str.len_bytes() <= LONGEST
-    shaped = every.filter(fit).with_columns(shape)
+    shaped = every.filter(fit).with_columns(shape.alias("shape"))
     often = (
         shaped.group_by("shape")
         .len()
         .filter(pl.col("len") >= AGAIN)
-        .filter(pl.col("shape").str.count_matches("#", literal=True) >= NUMBERS)
+        .filter(pl.col("shape").str.contains(TELLS))
         .filter(~pl.col("shape").str.contains(LIBRARIES))
         .sort("len", "shape", descending=[True, False])
         .head(MOST_SHAPES)
@@ -69,13 +70,15 @@ def read(sources: Sequence[Source], lines: pl.DataFrame) -> Frames:
         kept.select("line", "shape", whole="raw"), on="line", maintain_order="left"
     )
     is_table = pl.col("shape").str.contains(SEPARATED)
+    # of a record, numbers stand outside of the line that it may hold
+    whole = is_table | pl.col("shape").str.starts_with("{")
     first = pl.DataFrame(
         {"file": [n for n, _ in known], "names": [_first_line(s) for _, s in known]},
         schema={"file": pl.Int64, "names": pl.String},
     )
     told = (
         told.with_columns(
-            pl.when(is_table).then("whole").otherwise("text").alias("text"),
+            pl.when(whole).then("whole").otherwise("text").alias("text"),
             file=pl.col("line") // FILE,
         )
         .join(first, on="file", how="left", maintain_order="left")

@@ -27,7 +27,6 @@ from ncclforensics.parsers.logs.lines import blocks, decoded, utf8
 from ncclforensics.parsers.logs.repeated_needles import in_lines
 from ncclforensics.parsers.logs.routine_lines import Routine
 from ncclforensics.parsers.logs.search_terms import WRAPPED
-from ncclforensics.parsers.logs.thinning import Thinning
 from ncclforensics.parsers.logs.usual_needles import Usual
 
 if TYPE_CHECKING:
@@ -73,7 +72,6 @@ class Scan:
     _of_steps: dict[int, str] = field(default_factory=dict)
     _of_tags: dict[int, str] = field(default_factory=dict)
     _usual: Usual = field(default_factory=Usual)
-    _thinning: Thinning = field(default_factory=Thinning)
     _counting: CallCounting = field(default_factory=CallCounting)
 
     def feed(self, block: Block) -> None:
@@ -142,8 +140,8 @@ class Scan:
 
         Raises InPiecesError if lines were split.
         """
-        # of these all lines are kept, counted or thinned, and most lines hold them
-        lines_of = self.search.thinned | self.search.counted
+        # of these all lines are kept or counted, and most lines hold them
+        lines_of = self.search.counted
         repeated = {
             n: in_lines(block, self.search.needles[n]) for n in present if n in lines_of
         }
@@ -222,14 +220,9 @@ class Scan:
                 raise InPiecesError
 
     def _left_out(self, block: Block, repeated: Repeated) -> Flags:
-        """Return of each row whether it is left out, as one counted or thinned."""
+        """Return of each row whether it is left out, as one counted."""
         search = self.search
         goes = np.zeros(block.count, np.bool_)
-        of_steps = [places for n, places in repeated.items() if n in search.thinned]
-        if of_steps:
-            rows, at = (np.concatenate(some) for some in zip(*of_steps, strict=True))
-            order = np.argsort(at)
-            goes[self._thinning.left_out(block, at[order], rows[order])] = True
         for n, (rows, at) in repeated.items():
             if n in search.counted:
                 goes[self._counting.left_out(block, at, rows)] = True

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 WRAPPED = 4  # lines that one wrapped message may span
 QUIET_LINES = 8192
 PACED_LINES = 512  # with the time of a step; far more than a judgement on them needs
-OF_RANKS = "timers.step"  # compared rank with rank in the same steps: see `thinning`
-ALL_STEPS = 512  # that are all read; a judgement on who is slow needs fewer
 CALLS = "nccl.coll"  # are counted: see `call_counting`
 FIRST_CALLS = 128  # of a communicator that are read; they show that none was lost
 LAST_CALLS = 1024  # a CUDA stream holds about that many launches
@@ -50,9 +48,8 @@ class Search:
     message; `loud` whether its message may be non-neutral; `sizes` its bytes; `of_rank`
     whether a rank's number may follow; `most` how many lines with it are kept per span.
     Beyond that a `sampled` one leaves a sample. Most lines with a `vague` needle hold
-    no message, so dropping them leaves no note. `thinned` are those of OF_RANKS,
-    `counted` those of CALLS. `tags` are needles of nothing but tags; `tag` says which
-    one a line holds, "" if none.
+    no message, so dropping them leaves no note. `counted` are those of CALLS. `tags`
+    are needles of nothing but tags; `tag` says which one a line holds, "" if none.
     """
 
     messages: Sequence[Message]
@@ -67,7 +64,6 @@ class Search:
     most: Sequence[int]
     sampled: frozenset[int]
     vague: frozenset[int]
-    thinned: frozenset[int]
     counted: frozenset[int]
     tags: frozenset[int]
     tag: pl.Expr
@@ -82,14 +78,13 @@ def search() -> Search:
     telling = (m for m in messages if not m.fallback or m.role != "neutral")
     paced = grammar.needles(m for m in messages if m.paced)
     calls = grammar.needles(m for m in messages if m.id == CALLS)
-    of_ranks = grammar.needles(m for m in messages if m.id == OF_RANKS)
     tags = [m for m in messages if m.tag]
     only_tags = {*grammar.needles(tags)}.difference(
         grammar.needles(m for m in messages if not m.tag)
     )
     most = dict.fromkeys(only_tags, TAGGED_LINES) | dict.fromkeys(loud, LOUD_LINES)
     most |= dict.fromkeys(paced, PACED_LINES)
-    most |= dict.fromkeys([*of_ranks, *calls], sys.maxsize)
+    most |= dict.fromkeys(calls, sys.maxsize)
     # a line that only tells of progress is not looked for where it was wrapped
     others = grammar.needles(m for m in messages if not m.paced and m.id != CALLS)
     reach = dict.fromkeys(needles, 1) | dict.fromkeys(others, WRAPPED)
@@ -104,7 +99,7 @@ def search() -> Search:
         return frozenset(map(every.index, some))
 
     sampled = numbers([*paced, *only_tags])
-    often = sampled | numbers([*routine, *of_ranks, *calls])
+    often = sampled | numbers([*routine, *calls])
     return Search(
         messages,
         finder(every, often),
@@ -118,7 +113,6 @@ def search() -> Search:
         [*(most.get(n, QUIET_LINES) for n in needles), *(sys.maxsize for _ in MARKS)],
         sampled,
         numbers({*needles}.difference(grammar.needles(telling))),
-        numbers(of_ranks),
         numbers(calls),
         numbers(only_tags),
         grammar.tag(pl.col("raw").str.replace_all(ANSI, ""), tags),

@@ -150,7 +150,6 @@ def _most(needle: int, search: Search) -> int:
     return min(
         search.most[needle],
         scan.FEW_TAGS if needle in search.tags else sys.maxsize,
-        search_terms.ALL_STEPS - 1 if needle in search.thinned else sys.maxsize,
         search_terms.FIRST_CALLS + search_terms.LAST_CALLS
         if needle in search.counted
         else sys.maxsize,

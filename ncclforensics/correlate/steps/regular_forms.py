@@ -1,0 +1,208 @@
+"""Steps as lines tell them that are alike but for their numbers, whatever their words.
+
+`{"seat": 3, "tick": 71, "us": {"feed": 14659}}` needs no word that is known: what its
+numbers do tells which is what (`regular_roles`). A line with a time and no number but
+these marks where its rank is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import polars as pl
+
+from ncclforensics.correlate.steps.regular_cells import cells
+from ncclforensics.correlate.steps.regular_roles import Roles, roles
+from ncclforensics.model.frames import remembered
+from ncclforensics.model.tables import TIME
+
+if TYPE_CHECKING:
+    from ncclforensics.model.frames import Frames
+
+LINES = "timers.regular"
+_NAME_WITH_NUMBER = r"[A-Za-z][\w.-]*#[\w.#-]*"
+_HOST = r"[A-Za-z][A-Za-z0-9.-]*\d[A-Za-z0-9.-]*"
+_WORD = r"[\p{L}_][\p{L}_./-]*"
+# what tells only that a number is a time: the other words of the line name it
+_TOOK = (
+    r"(?i)^(?:dur(?:ation)?|elapsed|took|time|latency|value|wall)"
+    r"(?:_?(?:[mu]?s|secs?))?$"
+)
+MOST_FORMS = 24
+MOMENT = 1e8  # seconds: a number as large is a time of day since 1970
+EVENTS = 2  # forms without numbers, at least, that mark steps
+WHO = {
+    **dict.fromkeys(("rank", "line", "record", "step"), pl.Int64()),
+    **dict.fromkeys(("source", "told_host"), pl.String()),
+    "t": TIME,
+}
+TOLD = {**WHO, "raw": pl.String(), "number": pl.Float64(), "unit": pl.String()}
+MARK = {**WHO, "at": TIME, "text": pl.String(), "words": pl.String()}
+
+
+class _Form(NamedTuple):
+    """Lines of one form, with WHO, `at` and `text`; their values; the words in one."""
+
+    lines: pl.DataFrame
+    values: pl.DataFrame
+    words: frozenset[str]
+
+
+def numbers(frames: Frames) -> pl.DataFrame:
+    """Return TOLD: a row for each number that a line has besides its rank and step.
+
+    `rank` is null of a log that names none.
+    """
+    forms = _forms(frames)
+    own = _named([form for form in forms if form.values.height])
+    told = [form.values.select(TOLD.keys()) for form in own]
+    heads = [form.lines.select(WHO.keys()).drop_nulls("step") for form in forms]
+    if not told or not heads:
+        return pl.concat([pl.DataFrame(schema=TOLD), *told])
+    return _in_blocks(pl.concat(told), pl.concat(heads))
+
+
+def _in_blocks(told: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFrame:
+    """Give lines without a step that of the line above which has one.
+
+    They are of one record with it if it has each part once below it.
+    """
+    of = ["rank", "source"]
+    head = heads.select(*of, "line", at_step="step", block="line").sort("line")
+    rest = told.filter(pl.col("step").is_null()).sort("line")
+    below = rest.join_asof(head, on="line", by=of, check_sortedness=False)
+    once = pl.struct("block", "raw").is_unique().all().over(of)
+    below = below.with_columns(
+        step="at_step", record=pl.when(once).then("block").otherwise("record")
+    )
+    below = below.with_columns(pl.coalesce("record", "line").alias("record"))
+    known = told.filter(pl.col("step").is_not_null())
+    return pl.concat([known, below.select(TOLD.keys())]).sort("source", "line")
+
+
+def marks(frames: Frames) -> pl.DataFrame:
+    """Return MARK: lines with a time that tell how far a rank is in its step.
+
+    `words` are those of a line that tell it from the others.
+    """
+    forms = [form for form in _forms(frames) if form.lines["at"].count()]
+    if sum(form.values.is_empty() for form in forms) < EVENTS:
+        return pl.DataFrame(schema=MARK)
+    common = frozenset.intersection(*(form.words for form in forms))
+    told = [
+        form.lines.with_columns(words=_said(form.words - common)).select(MARK.keys())
+        for form in forms
+    ]
+    return pl.concat(told).drop_nulls(["rank", "at"])
+
+
+@remembered
+def _forms(frames: Frames) -> list[_Form]:
+    lines = frames.message(LINES)
+    if "shape" not in lines.columns or lines.is_empty():
+        return []
+    form = pl.col("shape").str.replace_all(_NAME_WITH_NUMBER, "@")
+    # `[Rank 3]` of a line that is about no group; below an agent, a task is a node
+    own = pl.when(pl.col("pg").is_null()).then("group_rank")
+    agents = any(name.startswith("torchelastic.") for name in frames.messages)
+    task = pl.when(pl.col("local_rank").is_null() & pl.lit(not agents)).then("task")
+    lines = lines.with_columns(
+        pl.coalesce("rank", own, task).alias("rank"),
+        form=form,
+        at=pl.coalesce("t", "yearless", "dayless"),
+    ).with_row_index("record")
+    common = lines["form"].value_counts().sort("count", "form")["form"]
+    found = (
+        _of_form(lines.filter(pl.col("form") == one))
+        for one in common.reverse().head(MOST_FORMS)
+    )
+    return [form for form in found if form is not None]
+
+
+def _of_form(lines: pl.DataFrame) -> _Form | None:
+    told = cells(lines)
+    told = told.filter(pl.len().over("slot") == lines.height)
+    if (who := roles(lines, told)) is None:
+        return None
+    own = _placed(lines, who)
+    number, more = pl.col("number"), pl.col("more")
+    told_who = own.select("record", *(c for c in WHO if c != "record"))
+    values = (
+        told.join(told_who, on="record", maintain_order="left")
+        .filter(
+            (number.n_unique() > 1).over("slot")
+            & ~(pl.col("whole").all().over("slot") & pl.col("unit").is_null())
+        )
+        .with_columns(more=number.diff().over("rank", "source", "slot"))
+        .with_columns(grows=(more >= 0).fill_null(value=True).all().over("slot"))
+        # a total of times grows by what a step takes; else what only grows counts
+        .with_columns(
+            pl.when(~pl.col("grows") | (number > MOMENT))
+            .then(number)
+            .when(pl.col("unit").is_not_null())
+            .then(more)
+            .alias("number")
+        )
+        .drop_nulls("number")
+        .with_columns(
+            raw=pl.coalesce("name", pl.format("column_{}", "slot")), record="line"
+        )
+    )
+    words = pl.Series([lines["text"][0]]).str.replace_all(_HOST, " ")
+    found = words.str.extract_all(_WORD)[0]
+    return _Form(own.with_columns(record="line"), values, frozenset(found))
+
+
+def _named(forms: list[_Form]) -> list[_Form]:
+    """Return forms in which what is only called a time has the words of its line.
+
+    `{"span": "forward", "dur_ms": 12.5}` tells another part in each form.
+    """
+    if len(forms) < 2:
+        return forms
+    common = frozenset.intersection(*(form.words for form in forms))
+    return [
+        form._replace(
+            values=form.values.with_columns(
+                raw=pl.when(pl.col("raw").str.contains(_TOOK))
+                .then(pl.coalesce(_said(form.words - common), "raw"))
+                .otherwise("raw")
+            )
+        )
+        for form in forms
+    ]
+
+
+def _said(words: frozenset[str]) -> pl.Expr:
+    """Return the words that tell one form of lines from the others, as a literal."""
+    return pl.lit(" ".join(sorted(words)) or None, pl.String)
+
+
+def _placed(lines: pl.DataFrame, who: Roles) -> pl.DataFrame:
+    """Return lines with WHO."""
+    own = lines.with_columns(who.rank.alias("rank"), who.step.alias("step"))
+    own = own.join(_hosts(own), on="rank", how="left", maintain_order="left")
+    return own.with_columns(told_host=pl.coalesce("host", "printed"))
+
+
+def _hosts(lines: pl.DataFrame) -> pl.DataFrame:
+    """Return `rank printed`: a name in each line of a rank, that blocks of ranks share.
+
+    Such a name has a number; each stands for as many ranks.
+    """
+    names = (
+        lines.select("rank", name=pl.col("text").str.extract_all(_HOST))
+        .with_columns(place=pl.int_ranges(pl.col("name").list.len()))
+        .explode("name", "place")
+        .drop_nulls()
+        .unique()
+        .filter((pl.len() == 1).over("rank", "place"))
+        .with_columns(of=pl.len().over("place", "name"), all=pl.len().over("place"))
+        .filter(
+            (pl.col("of").n_unique() == 1).over("place")
+            & (pl.col("all") == lines["rank"].n_unique())
+            & (pl.col("of") > 1)
+        )
+    )
+    first = names.filter(pl.col("place") == pl.col("place").min())
+    return first.select("rank", printed="name").unique("rank", keep="first")

@@ -1,0 +1,84 @@
+"""Which number of a regular line is the rank that prints it, and which its step.
+
+The number of a step grows on each rank, and ranks share it. Who prints a line is told
+by its prefix, or by a number from 0 on with which each step's number stands once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import polars as pl
+
+_RANK = r"(?i)^(?:(?:global|world)_?)?(?:r|rk|rank)$|rank|worker|proc"
+_STEP = r"(?i)step|iter|^it$|batch|update|tick|round"
+FEW = 4  # steps
+MOSTLY = 0.95  # share of the lines
+SHARED = 0.5  # share of the steps that several ranks tell
+
+
+class Roles(NamedTuple):
+    """The `rank` and the `step` of each line, Int64; null where nothing tells it."""
+
+    rank: pl.Series
+    step: pl.Series
+
+
+def roles(lines: pl.DataFrame, cells: pl.DataFrame) -> Roles | None:
+    """Return who prints each of some lines of one form, at which step; or None.
+
+    `lines` has `source line rank`, the last from their prefixes; `cells` are those that
+    all of them have. A log of one rank need not name it.
+    """
+    whole = cells.filter(pl.col("whole").all().over("slot"))
+    numbers = [
+        (str(own["name"][0] or ""), own["number"].cast(pl.Int64))
+        for _, own in whole.group_by("slot", maintain_order=True)
+    ]
+    known = lines["rank"]
+    told = known.null_count() < (1 - MOSTLY) * known.len()
+    ranks = [one for one in numbers if _are_ranks(one[1])]
+    ranks.sort(key=lambda one: (not _says(one[0], _RANK), -one[1].n_unique()))
+    steps = [one for one in numbers if one[1].n_unique() >= FEW]
+    steps.sort(key=lambda one: not _says(one[0], _STEP))
+    who = [known] if told else [rank for _, rank in ranks]
+    for rank in who:
+        for _, step in steps:
+            if rank is not step and _fit(lines, rank, step):
+                return Roles(rank, step)
+    nothing = pl.Series([None], dtype=pl.Int64).new_from_index(0, lines.height)
+    named = [rank for name, rank in ranks if _says(name, _RANK)]
+    for rank in [known] if told else named:
+        return Roles(rank, nothing)
+    for _, step in steps:
+        if _grows(lines, nothing, step):
+            return Roles(nothing, step)
+    return None
+
+
+def _says(name: str, words: str) -> bool:
+    return bool(pl.Series([name]).str.contains(words)[0])
+
+
+def _are_ranks(numbers: pl.Series) -> bool:
+    many = numbers.n_unique()
+    return many > 1 and numbers.min() == 0 and numbers.max() == many - 1
+
+
+def _grows(lines: pl.DataFrame, rank: pl.Series, step: pl.Series) -> bool:
+    """Whether the number of a step grows in each log, or on each rank in it."""
+    told = lines.select("source", "line").with_columns(rank.alias("rank"))
+    told = told.with_columns(step.alias("step")).sort("source", "line")
+    grows = pl.col("step").diff().over("source", "rank") >= 0
+    return float(told.select(grows.mean()).item() or 0) >= MOSTLY
+
+
+def _fit(lines: pl.DataFrame, rank: pl.Series, step: pl.Series) -> bool:
+    """Whether each rank tells each step once, in order, and others tell it as well."""
+    both = pl.DataFrame({"rank": rank, "step": step}).drop_nulls("rank")
+    if both["rank"].n_unique() < 2:
+        return False
+    again = both.select(pl.struct("rank", "step").is_duplicated().mean()).item()
+    shared = both.group_by("step").agg(pl.col("rank").n_unique() > 1)["rank"].mean()
+    once = float(again or 0) <= 1 - MOSTLY and float(str(shared or 0)) > SHARED
+    return once and _grows(lines, rank, step)
