@@ -46,8 +46,9 @@ def slowdown(frames: Frames) -> Slowdown | None:
     """Return the first slowdown that lasts to the end of a log, or None."""
     timed = with_nulls(frames.message(*TIMED), CAPTURED)
     timed = timed.with_columns(pl.coalesce("step_ms", pl.col("step_s") * 1e3))
-    kept = ("source", "rank", "line", "text", "step", "batch", "step_ms")
-    both = pl.concat([timed.select(kept), _whole_steps(frames).select(kept)])
+    kept = ("source", "rank", "line", "text", "t", "step", "batch", "step_ms")
+    others = _whole_steps(frames).join(timed, on=["source", "line"], how="anti")
+    both = pl.concat([timed.select(kept), others.select(kept)])
     both = both.sort("source", "rank", "line")
     for log in both.partition_by("source", "rank", maintain_order=True):
         steps = log.drop_nulls("step_ms")[WARM_UP:]

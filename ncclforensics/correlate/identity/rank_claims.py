@@ -14,7 +14,7 @@ from ncclforensics.model.tables import CITE
 
 CLAIMING = ("sources", "events", "exits", "ranks")
 PID_OF = "python.pid_of"
-METRICS = "timers.metrics"
+METRICS, REGULAR = "timers.metrics", "timers.regular"
 LABELLED_HOST = r"[{,](?:node|host|hostname)=\"([\w.-]+)\""
 TABLES = ("timers.megatron.ranks", "timers.table")
 PIDS = {
@@ -36,7 +36,7 @@ def claims(frames: Frames) -> pl.DataFrame:
     inits = inits if inits.height else _inspected(frames)
     told = [
         *(tables.picked("ranks", frames[name]) for name in CLAIMING),
-        tables.picked("ranks", dumped),
+        *(tables.picked("ranks", of) for of in (dumped, frames.message(REGULAR))),
         _from_inits(inits) if inits.height else _from_trees(frames),
         *(of(frames) for of in (placements.claims, _from_words, _from_pids)),
         *(of(frames) for of in (_from_tables, _from_metrics)),

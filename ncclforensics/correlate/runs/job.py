@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.runs import finished
+from ncclforensics.correlate.steps import regular_forms
 from ncclforensics.correlate.traces import call_summary, communicators
 from ncclforensics.correlate.traces.communicators import PROCESS
 from ncclforensics.model.frames import needing, remembered
@@ -141,13 +142,15 @@ def is_unseen(frames: Frames) -> bool:
     cut = call_summary.dumps(frames)["cut"].fill_null(True)
     torn = bool(cut.len() and cut.all()) and not frames.has("collectives")
     own = ("collectives", "positions", "ranks")
-    return lines.is_empty() and (torn or not any(frames.has(name) for name in own))
+    nothing = torn or not any(frames.has(name) for name in own)
+    return lines.is_empty() and nothing and not regular_forms.tell_steps(frames)
 
 
 def is_unread(frames: Frames) -> bool:
     """Whether no line and no call was recognised, whatever the names of files tell."""
     read = ("events", "collectives", "positions", "looks", "stacks")
-    return not any(frames.has(name) for name in read)
+    told = any(frames.has(name) for name in read)
+    return not told and not regular_forms.tell_steps(frames)
 
 
 @remembered

@@ -14,6 +14,7 @@ import polars as pl
 from ncclforensics.correlate.steps.regular_cells import cells
 from ncclforensics.correlate.steps.regular_roles import Roles, roles
 from ncclforensics.model.frames import remembered
+from ncclforensics.model.step_parts import UNSAID, kinds, named
 from ncclforensics.model.tables import TIME
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _TOOK = (
     r"(?i)^(?:dur(?:ation)?|elapsed|took|time|latency|value|wall)"
     r"(?:_?(?:[mu]?s|secs?))?$"
 )
+MOSTLY = 0.5  # share of the steps
 MOST_FORMS = 24
 MOMENT = 1e8  # seconds: a number as large is a time of day since 1970
 EVENTS = 2  # forms without numbers, at least, that mark steps
@@ -46,6 +48,17 @@ class _Form(NamedTuple):
     lines: pl.DataFrame
     values: pl.DataFrame
     words: frozenset[str]
+
+
+def tell_steps(frames: Frames) -> bool:
+    """Whether lines are those of a training: of ranks in step, or of parts of steps."""
+    for form in _forms(frames):
+        names = form.values.select(kind=kinds(named(pl.col("raw"))))
+        known = names.select((pl.col("kind") != UNSAID).any()).item()
+        in_step = form.lines.drop_nulls(["rank", "step"])["rank"].n_unique() > 1
+        if form.lines["step"].count() and (in_step or known):
+            return True
+    return False
 
 
 def numbers(frames: Frames) -> pl.DataFrame:
@@ -130,11 +143,13 @@ def _of_form(lines: pl.DataFrame) -> _Form | None:
     values = (
         told.join(told_who, on="record", maintain_order="left")
         .filter(
-            (number.n_unique() > 1).over("slot")
+            ((number.n_unique() > 1).over("slot") | pl.col("name").is_not_null())
             & ~(pl.col("whole").all().over("slot") & pl.col("unit").is_null())
         )
         .with_columns(more=number.diff().over("rank", "source", "slot"))
-        .with_columns(grows=(more >= 0).fill_null(value=True).all().over("slot"))
+        .with_columns(
+            grows=((more >= 0).all() & ((more > 0).mean() > MOSTLY)).over("slot")
+        )
         # a total of times grows by what a step takes; else what only grows counts
         .with_columns(
             pl.when(~pl.col("grows") | (number > MOMENT))
@@ -202,6 +217,7 @@ def _hosts(lines: pl.DataFrame) -> pl.DataFrame:
             (pl.col("of").n_unique() == 1).over("place")
             & (pl.col("all") == lines["rank"].n_unique())
             & (pl.col("of") > 1)
+            & (pl.col("name").n_unique() > 1).over("place")
         )
     )
     first = names.filter(pl.col("place") == pl.col("place").min())

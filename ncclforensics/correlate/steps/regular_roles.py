@@ -50,8 +50,9 @@ def roles(lines: pl.DataFrame, cells: pl.DataFrame) -> Roles | None:
     named = [rank for name, rank in ranks if _says(name, _RANK)]
     for rank in [known] if told else named:
         return Roles(rank, nothing)
+    alone = lines["source"].rank("dense").cast(pl.Int64)  # each log is of one rank
     for _, step in steps:
-        if _grows(lines, nothing, step):
+        if _grows(lines, alone, step):
             return Roles(nothing, step)
     return None
 
@@ -66,11 +67,15 @@ def _are_ranks(numbers: pl.Series) -> bool:
 
 
 def _grows(lines: pl.DataFrame, rank: pl.Series, step: pl.Series) -> bool:
-    """Whether the number of a step grows in each log, or on each rank in it."""
-    told = lines.select("source", "line").with_columns(rank.alias("rank"))
-    told = told.with_columns(step.alias("step")).sort("source", "line")
-    grows = pl.col("step").diff().over("source", "rank") >= 0
-    return float(told.select(grows.mean()).item() or 0) >= MOSTLY
+    """Whether each rank tells each step once, in order."""
+    told = lines.select("source", "line").with_columns(
+        rank.alias("rank"), step.alias("step")
+    )
+    told = told.drop_nulls("rank").sort("source", "line")
+    again = told.select(pl.struct("rank", "step").is_duplicated().mean()).item()
+    grows = pl.col("step").diff().over("rank") >= 0
+    in_order = told.select(grows.mean()).item()
+    return float(again or 0) <= 1 - MOSTLY <= MOSTLY <= float(in_order or 0)
 
 
 def _fit(lines: pl.DataFrame, rank: pl.Series, step: pl.Series) -> bool:
@@ -78,7 +83,5 @@ def _fit(lines: pl.DataFrame, rank: pl.Series, step: pl.Series) -> bool:
     both = pl.DataFrame({"rank": rank, "step": step}).drop_nulls("rank")
     if both["rank"].n_unique() < 2:
         return False
-    again = both.select(pl.struct("rank", "step").is_duplicated().mean()).item()
     shared = both.group_by("step").agg(pl.col("rank").n_unique() > 1)["rank"].mean()
-    once = float(again or 0) <= 1 - MOSTLY and float(str(shared or 0)) > SHARED
-    return once and _grows(lines, rank, step)
+    return float(str(shared or 0)) > SHARED and _grows(lines, rank, step)

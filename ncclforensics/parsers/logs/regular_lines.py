@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.model import tables
 from ncclforensics.model.frames import Frames
 from ncclforensics.parsers.logs import event_rows, framing
 from ncclforensics.parsers.logs.grammar import Message
@@ -24,10 +23,9 @@ if TYPE_CHECKING:
 
 MESSAGE = "timers.regular"
 _AS_MESSAGE = Message(MESSAGE, "timers", (), "", "a line of a step", "neutral")
-TOGETHER_BYTES = 4 << 20  # that are looked at, of all logs
-LEAST_BYTES, MOST_BYTES = 32 << 10, 1 << 20  # of each
+MOST_BYTES = 512 << 10  # of the end of each log
 NUMBER = r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
-AGAIN = 8  # times that such a line is there
+AGAIN = 4  # times that such a line is there
 TELLS = r"#.*#|[a-z_]s?[\"')]*[:= |]+#"  # several numbers, or one with its name
 MOST_SHAPES = 48
 LONGEST = 2000  # characters
@@ -37,32 +35,33 @@ SEPARATED = r"^[^,;\t|]*(?:[,;\t|]\s*[\w.+#-]*\s*){3,}\|?$"  # cells of a table
 
 
 def read(sources: Sequence[Source], lines: pl.DataFrame) -> Frames:
-    """Return the regular lines of logs as events of MESSAGE, with `shape` and `names`.
+    """Return the regular lines of logs as MESSAGE, with `shape` and `names`.
 
     `lines` has the `source` and how many `lines` it has. `shape` is the line with `#`
     for its numbers; `names` is the first line of a table's file, null elsewhere.
     """
     count = dict(lines.drop_nulls("lines").select("source", "lines").iter_rows())
     known = [(n, s) for n, s in enumerate(sources) if s.name in count]
-    room = min(max(TOGETHER_BYTES // max(len(known), 1), LEAST_BYTES), MOST_BYTES)
-    ends = [_end(n, source, count[source.name], room) for n, source in known]
+    ends = [_end(n, source, count[source.name]) for n, source in known]
     if not ends:
         return Frames()
     every = pl.concat(ends)
     shape = pl.col("raw").str.strip_chars().str.replace_all(NUMBER, "#")
     shape = shape.str.replace_all(" +", " ")
     fit = pl.col("raw").str.len_bytes() <= LONGEST
-    shaped = every.filter(fit).with_columns(shape.alias("shape"))
+    shaped = every.filter(fit).with_columns(
+        shape.alias("shape"), file=pl.col("line") // FILE
+    )
     often = (
-        shaped.group_by("shape")
+        shaped.group_by("file", "shape")
         .len()
         .filter(pl.col("len") >= AGAIN)
         .filter(pl.col("shape").str.contains(TELLS))
         .filter(~pl.col("shape").str.contains(LIBRARIES))
-        .sort("len", "shape", descending=[True, False])
-        .head(MOST_SHAPES)
+        .sort("file", "len", "shape", descending=[False, True, False])
+        .filter(pl.int_range(pl.len()).over("file") < MOST_SHAPES)
     )
-    kept = shaped.join(often, on="shape", how="semi", maintain_order="left")
+    kept = shaped.join(often, on=["file", "shape"], how="semi", maintain_order="left")
     if kept.is_empty():
         return Frames()
     segments = framing.frame(kept.select("line", "raw")).filter(pl.col("part") == 0)
@@ -85,22 +84,23 @@ def read(sources: Sequence[Source], lines: pl.DataFrame) -> Frames:
         .with_columns(pl.when(is_table).then("names"))
         .drop("file", "whole")
     )
-    return Frames({"events": tables.picked("events", told)}, {MESSAGE: told})
+    return Frames({}, {MESSAGE: told})
 
 
-def _end(number: int, source: Source, count: int, room: int) -> pl.DataFrame:
-    """Return `line raw` of the last `room` bytes of a log; its lines from FILE on."""
+def _end(number: int, source: Source, count: int) -> pl.DataFrame:
+    """Return `line raw` of the last bytes of a log; line 1 is number * FILE + 1."""
+    cut = source.compression is None and source.bytes > MOST_BYTES
     try:
         with source.open() as stream:
-            if source.compression is None and source.bytes > room:
-                stream.seek(source.bytes - room)
+            if cut:
+                stream.seek(source.bytes - MOST_BYTES)
                 stream.readline()
             data = utf8(stream).read(MOST_BYTES)
     except (OSError, ValueError):
         data = b""
     block = decoded(data, 1)
     rows = block.rows(0, block.count)
-    first = 1 if source.compression or source.bytes <= room else count - rows.height + 1
+    first = count - rows.height + 1 if cut else 1
     return rows.select(pl.col("line") + number * FILE + first - 1, "raw")
 
 

@@ -35,6 +35,7 @@ HANGING = 3  # a continuation that is indented has at least so many blanks
 
 _RULED = r"^[=*-]{4,}$"  # a ruled line is whole, unless more of it is below
 _BARS = r"\|.*\|"
+_GAP, GAPS = r"\S {2,}", 3  # between the cells of a row
 _POINTS = r"^\s*[~^]+\s*$"  # Python's carets, at any indentation
 _CLOSES = r"[,;:.!?)\]}>\"']$"  # a line that ends like this ends with a word
 _OPEN = r"[,:(\[=] ?$"
@@ -217,6 +218,8 @@ def _breaks(width: int, indent: int) -> pl.Expr:
     # the last row of a table is as wide as the others, whatever stands below it
     bars = pl.col("raw").str.replace_all(r"[^|]", " ")
     breaks &= ~(bars.str.contains(_BARS) & (bars == bars.shift(1))).fill_null(False)
+    gaps = pl.col("raw").str.count_matches(_GAP)
+    breaks &= ~((gaps >= GAPS) & (gaps == gaps.shift(1))).fill_null(False)
     if not indent:
         return breaks
     first = own.first().over(breaks.fill_null(False).rle_id())
