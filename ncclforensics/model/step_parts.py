@@ -41,7 +41,8 @@ _WORDS = {
 # of a step's result, which is no time
 _AGAIN = (
     r"^(?:last|avg|mean|max|min)_"
-    r"|(?:^|_)(?:loss|lr|acc|ppl|tokens|samples|ts|timestamp|eta|rank|epoch|start|begin)(?:_|$)"
+    r"|(?:^|_)(?:loss|lr|acc|ppl|tokens|samples|ts|timestamp|eta|rank|epoch|start|begin"
+    r"|mem|memory|gi?b|mi?b|bytes|tps|tflops|mfu)(?:_|$)"
 )
 # Lightning's `training_step` is the forward pass; with a unit in its name it may be all
 _WHOLE = (

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from ncclforensics.correlate.identity.stated import stated
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from ncclforensics.model.frames import Frames
+
+RECORD = "uncaught.record"  # a line of a program whose record tells its rank
 
 
 def owners(frames: Frames, key: list[str]) -> pl.DataFrame:
@@ -23,7 +25,8 @@ def owners(frames: Frames, key: list[str]) -> pl.DataFrame:
 
     `key` names columns of events: a file, or a pod in it.
     """
-    told = stated(frames).select(*key, rank="told")
+    said = stated(frames).select(*key, rank="told")
+    told = pl.concat([said, frames.message(RECORD).select(*key, "rank")])
     if told.is_empty():
         return told
     told = told.drop_nulls().unique()

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.identity import addresses, node_folders, placements, stated
+from ncclforensics.correlate.identity import (
+    addresses,
+    announced_files,
+    node_folders,
+    placements,
+    stated,
+)
 from ncclforensics.model.frames import remembered
 from ncclforensics.model.plans import collected
 
@@ -78,8 +84,9 @@ def _of_aliases(frames: Frames) -> Frames:
     printed = pl.concat(told).drop_nulls("host_alias")
     if printed.is_empty():
         return frames
-    said = stated.stated(frames).select(key)
-    pairs = pl.concat([printed.drop_nulls().select(key), said]).drop_nulls().unique()
+    said = [stated.stated(frames), frames.message(announced_files.RECORD)]
+    told = [printed.drop_nulls(), *said]
+    pairs = pl.concat([each.select(key) for each in told]).drop_nulls().unique()
     pairs = pairs.unique("host_alias", keep="none")
     is_long = pl.col("host").str.starts_with(pl.col("host_alias") + ".")
     hosts = dict(pairs.filter(~is_long).select(key).iter_rows())

@@ -49,7 +49,13 @@ def owners(frames: Frames, claims: pl.DataFrame) -> pl.DataFrame:
     one = pl.concat([_of_one_process(frames), _of_own_steps(frames)]).unique()
     stacks, everyone = one, _everyone(frames)
     unsure = files["told"].count() < AGREE and stacks.is_empty() and not everyone
-    found = [_through_folders(files), _without_a_number(files)]
+    alone = pl.col("told").list.len() == 1
+    confirming = files.filter(alone & pl.col("source").is_in(stacks.implode()))
+    found = [
+        _through_folders(files),
+        _without_a_number(files),
+        confirming.select("source", rank=pl.col("told").list.first()),
+    ]
     if not unsure:  # else nothing more can confirm it
         numbered = (_numbered(files, stacks, everyone, n) for n in range(NUMBERS))
         found = [*numbered, *found]

@@ -16,7 +16,7 @@ CLAIMING = ("sources", "events", "exits", "ranks")
 PID_OF = "python.pid_of"
 METRICS, REGULAR = "timers.metrics", "timers.regular"
 LABELLED_HOST = r"[{,](?:node|host|hostname)=\"([\w.-]+)\""
-TABLES = ("timers.megatron.ranks", "timers.table")
+TABLES = ("timers.megatron.ranks", "timers.table", "launchers.nvrx.scores")
 PIDS = {
     **dict.fromkeys(("told", "pid", "named", "its", "whose", "behind"), pl.Int64()),
     "before": pl.String(),

@@ -55,8 +55,9 @@ def tell_steps(frames: Frames) -> bool:
     for form in _forms(frames):
         names = form.values.select(kind=kinds(named(pl.col("raw"))))
         known = names.select((pl.col("kind") != UNSAID).any()).item()
-        in_step = form.lines.drop_nulls(["rank", "step"])["rank"].n_unique() > 1
-        if form.lines["step"].count() and (in_step or known):
+        ranks = form.lines.drop_nulls("rank")["rank"].n_unique()
+        counts = form.lines["step"].count() > 0
+        if ((counts or ranks > 1) and known) or (counts and ranks > 1):
             return True
     return False
 
@@ -139,7 +140,7 @@ def _of_form(lines: pl.DataFrame) -> _Form | None:
         return None
     own = _placed(lines, who)
     number, more = pl.col("number"), pl.col("more")
-    told_who = own.select("record", *(c for c in WHO if c != "record"))
+    told_who = own.select("record", "place", *(c for c in WHO if c != "record"))
     values = (
         told.join(told_who, on="record", maintain_order="left")
         .filter(
@@ -160,12 +161,12 @@ def _of_form(lines: pl.DataFrame) -> _Form | None:
         )
         .drop_nulls("number")
         .with_columns(
-            raw=pl.coalesce("name", pl.format("column_{}", "slot")), record="line"
+            raw=pl.coalesce("name", pl.format("column_{}", "slot")), record="place"
         )
     )
     words = pl.Series([lines["text"][0]]).str.replace_all(_HOST, " ")
     found = words.str.extract_all(_WORD)[0]
-    return _Form(own.with_columns(record="line"), values, frozenset(found))
+    return _Form(own.with_columns(record="place"), values, frozenset(found))
 
 
 def _named(forms: list[_Form]) -> list[_Form]:

@@ -38,7 +38,12 @@ def roles(lines: pl.DataFrame, cells: pl.DataFrame) -> Roles | None:
     known = lines["rank"]
     told = known.null_count() < (1 - MOSTLY) * known.len()
     ranks = [one for one in numbers if _are_ranks(one[1])]
-    ranks.sort(key=lambda one: (not _says(one[0], _RANK), -one[1].n_unique()))
+    ranks.sort(
+        key=lambda one: (
+            *(not _says(one[0], _RANK), _says(one[0], _STEP)),
+            -one[1].n_unique(),
+        )
+    )
     steps = [one for one in numbers if one[1].n_unique() >= FEW]
     steps.sort(key=lambda one: not _says(one[0], _STEP))
     who = [known] if told else [rank for _, rank in ranks]

@@ -70,26 +70,44 @@ def logged_time(frames: Frames) -> OwnTime | None:
 def _with_waits(told: pl.DataFrame) -> pl.DataFrame:
     """Call a part WAIT that is shorter where its rank works longer, whatever its name.
 
-    All ranks leave a step together: who works longer than its peers waits less.
+    All ranks leave a step together: who works longer than its peers waits less. What is
+    called a load is compared with what the rank computes. The other way round, a part
+    is work that is longer where its rank waits less, be it in a backward.
+    """
+    kind = pl.col("kind")
+    load = _against(told, kind == DATA, kind == COMPUTE)
+    waits = load + _against(told, kind == UNSAID, kind.is_in((DATA, COMPUTE)))
+    told = _called(told, WAIT, waits)
+    holds = kind.is_in((BACKWARD, *WAITS))
+    return _called(told, COMPUTE, _against(told, kind == UNSAID, holds))
+
+
+def _called(told: pl.DataFrame, kind: str, names: list[str]) -> pl.DataFrame:
+    """Return the parts with some `names` as those of a kind."""
+    named = pl.when(pl.col("name").is_in(names)).then(pl.lit(kind))
+    return told.with_columns(named.otherwise("kind").alias("kind"))
+
+
+def _against(told: pl.DataFrame, vague: pl.Expr, known: pl.Expr) -> list[str]:
+    """Return the names of `vague` parts that are shorter where `known` ones are longer.
+
+    Compared with the other ranks, in the same steps.
     """
     step = ("step", "again")
-    is_work = pl.col("kind").is_in((DATA, COMPUTE))
-    work = (
-        told.filter(is_work).group_by("rank", *step).agg(work=pl.col("seconds").sum())
-    )
-    unsaid = told.filter(pl.col("kind") == UNSAID).join(work, on=["rank", *step])
+    rest = told.filter(known).group_by("rank", *step).agg(rest=pl.col("seconds").sum())
     apart = [
-        pl.col(c) - pl.col(c).median().over(*step, "name") for c in ("seconds", "work")
+        pl.col(c) - pl.col(c).median().over(*step, "name") for c in ("seconds", "rest")
     ]
-    against = (
-        unsaid.select("name", *apart)
+    return (
+        told.filter(vague)
+        .join(rest, on=["rank", *step])
+        .select("name", *apart)
         .group_by("name")
-        .agg(pl.corr("seconds", "work").alias("with_work"))
-        .filter(pl.col("with_work") < AGAINST)
+        .agg(pl.corr("seconds", "rest").alias("together"))
+        .filter(pl.col("together") < AGAINST)["name"]
+        .sort()
+        .to_list()
     )
-    waits = (pl.col("kind") == UNSAID) & pl.col("name").is_in(against["name"].implode())
-    wait = pl.when(waits).then(pl.lit(WAIT))
-    return told.with_columns(wait.otherwise("kind").alias("kind"))
 
 
 def _with_work(told: pl.DataFrame) -> pl.DataFrame:

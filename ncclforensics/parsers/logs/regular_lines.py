@@ -35,9 +35,10 @@ SEPARATED = r"^[^,;\t|]*(?:[,;\t|]\s*[\w.+#-]*\s*){3,}\|?$"  # cells of a table
 
 
 def read(sources: Sequence[Source], lines: pl.DataFrame) -> Frames:
-    """Return the regular lines of logs as MESSAGE, with `shape` and `names`.
+    """Return the regular lines of logs as MESSAGE, with `place`, `shape` and `names`.
 
-    `lines` has the `source` and how many `lines` it has. `shape` is the line with `#`
+    `lines` has the `source` and how many `lines` it has. `place` numbers the lines of a
+    log, each time that a progress bar drew one again. `shape` is the line with `#`
     for its numbers; `names` is the first line of a table's file, null elsewhere.
     """
     count = dict(lines.drop_nulls("lines").select("source", "lines").iter_rows())
@@ -45,7 +46,7 @@ def read(sources: Sequence[Source], lines: pl.DataFrame) -> Frames:
     ends = [_end(n, source, count[source.name]) for n, source in known]
     if not ends:
         return Frames()
-    every = pl.concat(ends)
+    every = _redrawn(pl.concat(ends))
     shape = pl.col("raw").str.strip_chars().str.replace_all(NUMBER, "#")
     shape = shape.str.replace_all(" +", " ")
     fit = pl.col("raw").str.len_bytes() <= LONGEST
@@ -64,9 +65,15 @@ def read(sources: Sequence[Source], lines: pl.DataFrame) -> Frames:
     kept = shaped.join(often, on=["file", "shape"], how="semi", maintain_order="left")
     if kept.is_empty():
         return Frames()
-    segments = framing.frame(kept.select("line", "raw")).filter(pl.col("part") == 0)
-    told = event_rows.as_events(segments, _AS_MESSAGE).join(
-        kept.select("line", "shape", whole="raw"), on="line", maintain_order="left"
+    segments = framing.frame(kept.select("raw", line="place"))
+    told = event_rows.as_events(segments.filter(pl.col("part") == 0), _AS_MESSAGE)
+    told = told.drop("line").hstack(
+        segments.filter(pl.col("part") == 0).select(place="line")
+    )
+    told = told.join(
+        kept.select("place", "line", "shape", whole="raw"),
+        on="place",
+        maintain_order="left",
     )
     is_table = pl.col("shape").str.contains(SEPARATED)
     # of a record, numbers stand outside of the line that it may hold
@@ -85,6 +92,17 @@ def read(sources: Sequence[Source], lines: pl.DataFrame) -> Frames:
         .drop("file", "whole")
     )
     return Frames({}, {MESSAGE: told})
+
+
+def _redrawn(lines: pl.DataFrame) -> pl.DataFrame:
+    """Split lines that a progress bar redrew; `place` numbers the pieces of a log."""
+    pieces = lines
+    if lines["raw"].str.contains("\r", literal=True).any():
+        pieces = lines.with_columns(pl.col("raw").str.split("\r")).explode("raw")
+    file = pl.col("line") // FILE
+    return pieces.with_columns(
+        place=file * FILE + pl.int_range(pl.len()).over(file) + 1
+    )
 
 
 def _end(number: int, source: Source, count: int) -> pl.DataFrame:

@@ -10,16 +10,16 @@ import re
 
 from ncclforensics.parsers.logs.message_parsers.limits import capped
 
-COLUMNS = ("of_rank", "score_pct", "below")
+COLUMNS = ("of_rank", "on", "score_pct", "below")
 KINDS = {"of_rank": "int", "score_pct": "int", "below": "int"}
 _HEAD = re.compile(r"\s*Worst performing \d{1,7}/\d{1,7} ranks:\s*$", re.ASCII)
 _RANK = re.compile(
-    r"Rank=(\d{1,7}) Node=\S{1,253} Score=(\d(?:\.\d{1,9})?)(?=\s|$)", re.ASCII
+    r"Rank=(\d{1,7}) Node=(\S{1,253}) Score=(\d(?:\.\d{1,9})?)(?=\s|$)", re.ASCII
 )
 
 
 def parse(text: str) -> list[dict[str, object]]:
-    """Return a row a rank: `of_rank`, `score_pct`, `below`.
+    """Return a row a rank: `of_rank`, its host `on`, `score_pct`, `below`.
 
     The last is how many lines below the first one it stands. The list ends at the
     first line of another form, as that above the best: between the worst and these
@@ -33,9 +33,10 @@ def parse(text: str) -> list[dict[str, object]]:
         rows += (
             {
                 "of_rank": int(rank),
+                "on": host,
                 "score_pct": round(100 * float(score)),
                 "below": below,
             }
-            for rank, score in told
+            for rank, host, score in told
         )
     return rows
