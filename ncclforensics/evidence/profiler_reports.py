@@ -11,9 +11,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.timing import logged_time
+from ncclforensics.correlate.timing import logged_forms, logged_time
 from ncclforensics.correlate.timing.own_time import NAMED
 from ncclforensics.evidence.told_stragglers import Told
+from ncclforensics.model.step_parts import BACKWARD as BACKWARDS
+from ncclforensics.model.step_parts import COMPUTE as COMPUTES
+from ncclforensics.model.step_parts import DATA as LOADS
+from ncclforensics.model.step_parts import WAITS as WAITS_FOR
+from ncclforensics.model.step_parts import kinds, named
 from ncclforensics.model.words import lasted, percent
 
 if TYPE_CHECKING:
@@ -31,7 +36,7 @@ WAITS = 0.5  # of what it works longer, the least that it waits less
 
 def slowest(frames: Frames) -> Told | None:
     """Return the one rank that works longer than all others, or None."""
-    return _by_lightning(frames) or _by_torch(frames)
+    return _by_lightning(frames) or _by_torch(frames) or _by_counters(frames)
 
 
 def _by_lightning(frames: Frames) -> Told | None:
@@ -54,7 +59,9 @@ def _by_lightning(frames: Frames) -> Told | None:
         whole=pl.col(DATA) + pl.col(WHOLE),
     )
     seen = logged_time.FORWARD
-    return _standing_out(told, lines, "Lightning's profiler", "their backward", seen)
+    return _standing_out(
+        told, lines, "the reports of Lightning's profiler", "their backward", seen
+    )
 
 
 def _by_torch(frames: Frames) -> Told | None:
@@ -67,7 +74,36 @@ def _by_torch(frames: Frames) -> Told | None:
     told = lines.select(
         "rank", own=own, reads=pl.lit(0.0), waits=waits, whole=own + waits
     )
-    return _standing_out(told, lines, "torch's profiler", "NCCL's kernels", 1.0)
+    return _standing_out(
+        told, lines, "the reports of torch's profiler", "NCCL's kernels", 1.0
+    )
+
+
+def _by_counters(frames: Frames) -> Told | None:
+    """Return the one by counters of Prometheus, of which a look or two are there."""
+    lines = logged_forms.counters(frames).drop_nulls("rank")
+    names = lines.select("raw").unique()
+    names = names.with_columns(kind=kinds(named(pl.col("raw")))).drop_nulls("kind")
+    number = pl.col("number")
+    grown = pl.when(pl.len() > 1).then(number.max() - number.min())
+    each = lines.group_by("rank", "raw").agg(grown.otherwise(number.max()).alias("s"))
+    each = each.join(names, on="raw")
+    told = each.group_by("rank").agg(
+        *(
+            pl.col("s").filter(pl.col("kind").is_in(some)).sum().alias(name)
+            for name, some in (
+                ("own", (LOADS, COMPUTES, BACKWARDS)),
+                ("reads", (LOADS,)),
+                ("waits", WAITS_FOR),
+            )
+        ),
+        pl.col("s").sum().alias("whole"),
+    )
+    last = lines.unique("rank", keep="last", maintain_order=True)
+    text = pl.format("{}: {} s so far", "raw", "number")
+    return _standing_out(
+        told, last.with_columns(text=text), "its counters", "their reductions", 1.0
+    )
 
 
 def _standing_out(
@@ -101,7 +137,7 @@ def _standing_out(
         return None
     what = "loads each batch" if slow["reads"] else "computes"
     how = (
-        f"by the reports of {report} it {what} {lasted(slow['longer'])} longer than "
+        f"by {report} it {what} {lasted(slow['longer'])} longer than "
         f"the others, {percent(slow['more'])} of the time, and they wait for it in "
         f"{there}"
     )

@@ -9,10 +9,13 @@ alone, so that only one that is always the slowest says something.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import comb
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.identity import world
+from ncclforensics.correlate.timing.own_time import CHANCE
 from ncclforensics.evidence import common
 from ncclforensics.model.folding import count
 
@@ -21,7 +24,8 @@ if TYPE_CHECKING:
 
 WARNED, REPORTED = "launchers.nvrx.stragglers", "launchers.megatron.straggler"
 SCORED = "launchers.nvrx.scores"
-LEAST = 8  # reports
+LEAST = 8  # reports of all ranks
+LOOKS = 64  # reports of the slowest, of which more prove no more
 MOSTLY = 0.9  # share of the reports in which one rank is the slowest
 SLOWER = 0.1  # share of the slowest rank's time by which another one is quicker
 
@@ -105,15 +109,26 @@ def _scored(frames: Frames) -> Told | None:
 
 def _slowest(frames: Frames) -> Told | None:
     lines = frames.message(REPORTED)
-    if "slowest" not in lines.columns or lines.height < LEAST:
+    if "slowest" not in lines.columns or lines.is_empty():
         return None
     rank, many = lines["slowest"].value_counts().sort("count", "slowest").row(-1)
     own = lines.filter(pl.col("slowest") == rank)
     share = float(str((1 - own["least_ms"] / own["most_ms"]).median()))
     if many < MOSTLY * lines.height or share < SLOWER:
         return None
+    known = {*lines["slowest"], *lines["fastest"], *world.ranks(frames)}
+    if _chance(many, lines.height, max(known) + 1) > CHANCE:
+        return None
     how = (
         f"in {many} of {lines.height} reports of Megatron it is the slowest of all, "
         f"at work {1 / (1 - share):.2f} times as long as the quickest (median)"
     )
     return Told((rank,), how, False, own)
+
+
+def _chance(many: int, of: int, ranks: int) -> float:
+    """Return how likely any rank is the slowest so often, if all are alike."""
+    looks = min(of, LOOKS)
+    least = range(many * looks // of, looks + 1)
+    ways = sum(comb(looks, k) * pow(ranks - 1, looks - k) for k in least)
+    return min(1.0, float(ranks * (ways / pow(ranks, looks))))

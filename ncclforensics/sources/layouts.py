@@ -125,7 +125,7 @@ DUMPS = (
 
 _PACKED = re.compile(r"\.(?:gz|zst|xz|bz2|tgz|txz|tar|zip)$", re.IGNORECASE)
 _ENDING = re.compile(
-    r"\.(?:log|txt|out|err|text|jsonl?|ndjson|csv|tsv|xml|ya?ml|html?|md|raw)"
+    r"\.(?:log|txt|out|err|text|jsonl?|ndjson|csv|tsv|xml|ya?ml|html?|md|raw|prom)"
     r"(?:\.\d{1,2})?$",
     re.IGNORECASE,
 )

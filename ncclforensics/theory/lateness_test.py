@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import polars as pl
 
-CHANCE = 0.002  # that any rank costs as much by being last, if none differs
 SHUFFLES = 1999  # to estimate it
 
 

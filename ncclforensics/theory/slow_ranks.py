@@ -14,7 +14,13 @@ import polars as pl
 
 from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.timing.logged_time import logged_time
-from ncclforensics.correlate.timing.own_time import NAMED, WORTH, OwnTime, own_time
+from ncclforensics.correlate.timing.own_time import (
+    CHANCE,
+    NAMED,
+    WORTH,
+    OwnTime,
+    own_time,
+)
 from ncclforensics.evidence import common
 from ncclforensics.model.findings import Gain
 from ncclforensics.model.frames import Frames, remembered
@@ -261,10 +267,7 @@ def _told(
     late = float(str(leads.median()))
     compared = pl.col("rank").is_in(pl.concat([mine, peers]).implode())
     compared &= pl.col("meets").is_in(sides["meets"].implode())
-    if (
-        lateness_test.chance(met.filter(compared), mine, LONG * late)
-        > lateness_test.CHANCE
-    ):
+    if lateness_test.chance(met.filter(compared), mine, LONG * late) > CHANCE:
         return None
     gain = float(ahead.clip(0).sum()) / told.seconds
     if gain < WORTH:

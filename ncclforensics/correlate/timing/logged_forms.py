@@ -38,6 +38,12 @@ _LIST = (
 _PHASE = r"[{,](?:phase|stage|part|op|section|span|name|timer|event)=\"([^\"]+)\""
 TOLD = ("rank", "source", "line", "record", "step", "t", "told_host")
 KEPT = (*TOLD, "raw", "number", "unit")
+COUNTED = {
+    **dict.fromkeys(("rank", "line"), pl.Int64()),
+    **dict.fromkeys(("source", "told_host", "raw", "unit"), pl.String()),
+    "t": TIME,
+    "number": pl.Float64(),
+}
 
 
 def numbers(frames: Frames) -> pl.DataFrame:
@@ -96,24 +102,7 @@ def _in_metrics(frames: Frames) -> pl.DataFrame:
 
     A look at all counters stands for a step.
     """
-    lines = frames.message(METRICS)
-    if "seconds" not in lines.columns:
-        return pl.DataFrame(schema=dict.fromkeys(KEPT))
-    lines = with_nulls(lines, {"host": pl.String(), "t": TIME})
-    text = pl.col("text")
-    series = ("rank", "source", "raw")
-    told = lines.select(
-        pl.coalesce(text.str.extract(LABELLED_RANK).cast(pl.Int64), "rank").alias(
-            "rank"
-        ),
-        *("source", "line", "t"),
-        told_host="host",
-        raw=pl.coalesce(
-            text.str.extract(_PHASE), text.str.extract(r"^([a-z_]+?)_seconds")
-        ),
-        unit=pl.lit("s"),
-        number=pl.col("seconds"),
-    ).sort("source", "line")
+    told, series = counters(frames), ("rank", "source", "raw")
     looks = pl.int_range(pl.len()).over(series)
     return (
         told.with_columns(
@@ -122,6 +111,27 @@ def _in_metrics(frames: Frames) -> pl.DataFrame:
         .filter(pl.col("number") >= 0)
         .select(KEPT)
     )
+
+
+def counters(frames: Frames) -> pl.DataFrame:
+    """Return KEPT, but for the step, of each look at a counter: the seconds so far."""
+    lines = frames.message(METRICS)
+    if "seconds" not in lines.columns:
+        return pl.DataFrame(schema=COUNTED)
+    lines = with_nulls(lines, {"host": pl.String(), "t": TIME})
+    text = pl.col("text")
+    return lines.select(
+        pl.coalesce(text.str.extract(LABELLED_RANK).cast(pl.Int64), "rank").alias(
+            "rank"
+        ),
+        *("source", "line", "t"),
+        told_host="host",
+        raw=pl.coalesce(
+            text.str.extract(_PHASE), text.str.extract(r"^([a-z_]+?)_seconds")
+        ),
+        number=pl.col("seconds"),
+        unit=pl.lit("s"),
+    ).sort("source", "line")
 
 
 def _in_lists(frames: Frames) -> pl.DataFrame:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # shares of the time
 WORTH = 0.03  # worth a line
 NAMED = 0.055  # for a verdict: 10 % of the work, in steps nearly twice as long
+CHANCE = 0.002  # that any rank seems slow, if none differs
 MOST_SLICES = 128
 CALLS_A_SLICE = 3
 CARRIED = 0.5  # share of a lateness left at the next call, if the call does not block
