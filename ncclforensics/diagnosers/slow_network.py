@@ -187,7 +187,8 @@ def _by_calls(frames: Frames) -> Finding | None:
         sisters = "on other links" if told.is_message else "in its sister groups"
         sure: Confidence = "possible" if told.even else "likely"
         return _of_calls(frames, told, sisters, LAST, sure)
-    is_even = slow_ranks.slow(frames) is None
+    slow = slow_ranks.slow(frames)
+    is_even = slow is None or slow.may_be_stage
     if is_even and (told := logged_transfers.slower(frames)) is not None:
         sure = "possible" if told.even else "likely"
         return _of_calls(frames, told, "elsewhere", EVEN, sure)

@@ -98,7 +98,7 @@ OFTEN = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that others wait for all the time, in a job that runs."""
-    if not slow_ranks.runs(frames):
+    if not (slow_ranks.runs(frames) or slow_ranks.awaits_slow(frames)):
         return
     known = slow_ranks.excess(frames) is not None
     told = slow_ranks.slow(frames) if known else None

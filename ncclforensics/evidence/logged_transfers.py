@@ -16,7 +16,7 @@ from ncclforensics.correlate.timing.logged_parts import parts
 from ncclforensics.correlate.timing.logged_time import logged_time
 from ncclforensics.correlate.timing.own_time import WORTH
 from ncclforensics.evidence import common, step_times
-from ncclforensics.evidence.transfers import SISTERS, Slower
+from ncclforensics.evidence.transfers import SISTERS, Slower, quantiles, standing_apart
 from ncclforensics.model.frames import Frames, remembered
 from ncclforensics.model.step_parts import UNSAID, WAITS
 
@@ -37,22 +37,14 @@ def slower(frames: Frames) -> Slower | None:
         told.filter(pl.col("kind").is_in((*WAITS, UNSAID)))
         .group_by("name", "rank")
         .agg(
-            took.quantile(0.1).alias("low"),
-            took.quantile(0.25).alias("usually"),
+            *quantiles(took),
             pl.col("raw", "source", "line", "seconds").last(),
             pl.len().alias("n"),
         )
-        .filter(pl.col("n") >= 2 * step_times.LEAST)
+        .filter(pl.col("n") >= step_times.LEAST)
         .filter(pl.len().over("name") == ranks)
-        .with_columns(usual=pl.col("usually").quantile(0.5, "lower").over("name"))
-        .with_columns(
-            slow=pl.col("low") >= step_times.SLOWER * pl.col("usual"),
-            alike=pl.col("usually") <= step_times.USUAL * pl.col("usual"),
-        )
-        # ranks of many kinds have other work, or another stage
-        .filter((pl.col("slow") | pl.col("alike")).all().over("name"))
-        .sort("name", "rank")
     )
+    each = standing_apart(each, "name").sort("name", "rank")
     for (_,), own in each.group_by("name", maintain_order=True):
         slow = own.filter("slow")
         lost = float(str(slow["usually"].min() or 0.0)) - float(own["usual"][0])
@@ -80,7 +72,7 @@ def _told(
     frames: Frames, own: pl.DataFrame, slow: pl.DataFrame, *, even: bool
 ) -> Slower:
     ranks = tuple(slow["rank"])
-    cited = pl.concat([slow.head(1), own.filter("alike").head(1)])
+    cited = pl.concat([slow.head(1), own.filter(~pl.col("slow")).head(1)])
     says = pl.format(
         "{} of rank {} took {} ms", "raw", "rank", (pl.col("seconds") * 1e3).round(1)
     )

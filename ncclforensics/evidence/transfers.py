@@ -21,7 +21,9 @@ from ncclforensics.model.frames import remembered
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-SISTERS = 3  # at least: of two that differ, nothing tells which is right
+APART = 3.0  # times as far from the others as these differ
+SISTERS = 3  # at least: of two that differ, nothing tells which is right, but that
+TWICE = 2.0  # times as long is no way of a link that is in order
 OF_ONE = ["what", "link"]
 
 
@@ -132,22 +134,17 @@ def slower(frames: Frames) -> Slower | None:
         .agg(
             pl.col("op", "ranks", "hosts", "is_p2p").first(),
             pl.len().alias("n"),
-            took.quantile(0.1).alias("low"),
-            took.quantile(0.25).alias("usually"),
+            *quantiles(took),
         )
-        .filter(pl.col("n") >= 2 * step_times.LEAST)
-        .filter(pl.len().over("what") >= SISTERS)
-        # the lower one of two in the middle: links are slow for a reason, never quick
-        .with_columns(
-            usual=pl.col("usually").quantile(0.5, interpolation="lower").over("what")
-        )
-        .with_columns(
-            slow=pl.col("low") >= step_times.SLOWER * pl.col("usual"),
-            alike=pl.col("usually") <= step_times.USUAL * pl.col("usual"),
-            lost=(pl.col("usually") - pl.col("usual")) * pl.col("n") / span,
-        )
-        # sisters that are of many kinds are no sisters
-        .filter((pl.col("slow") | pl.col("alike")).all().over("what"))
+        .filter(pl.col("n") >= step_times.LEAST)
+        .filter(pl.len().over("what") > 1)
+    )
+    of_two = pl.len().over("what") < SISTERS
+    twice = pl.col("low") > TWICE * pl.col("usual")
+    each = (
+        standing_apart(each, "what")
+        .with_columns(slow=pl.col("slow") & (~of_two | twice))
+        .with_columns(lost=(pl.col("usually") - pl.col("usual")) * pl.col("n") / span)
         # the ends of a message may wait for each other in turn
         .filter((2 * pl.col("slow").sum() + pl.col("is_p2p") <= pl.len()).over("what"))
         .sort("lost", "link", descending=[True, False])
@@ -164,6 +161,35 @@ def slower(frames: Frames) -> Slower | None:
     lines = pl.concat([own.tail(1), other.tail(1)])
     told = _told(found, blamed, found["usual"][0], found["usually"][0], lines)
     return replace(told, even=found.height == sisters.height)
+
+
+def quantiles(took: pl.Expr) -> tuple[pl.Expr, ...]:
+    """Return `low`, `usually` and `high` of times, which `standing_apart` compares."""
+    shares = {"low": 0.1, "usually": 0.25, "high": 0.9}
+    return tuple(took.quantile(q).alias(name) for name, q in shares.items())
+
+
+def standing_apart(each: pl.DataFrame, kind: str) -> pl.DataFrame:
+    """Add `slow`, and the `usual` time of the others of a kind, to `quantiles`.
+
+    Slow are those behind the widest gap, if it is APART times as wide as the others
+    differ, and if they are slower nearly always than any other is nearly ever.
+    """
+    usually, slow = pl.col("usually"), pl.col("slow")
+    gap = usually.shift(-1) - usually
+    quick = usually.filter(~slow)
+    apart = (usually.filter("slow").min() - quick.max()) > APART * (
+        quick.max() - quick.min()
+    )
+    always = pl.col("low").filter("slow").min() > pl.col("high").filter(~slow).max()
+    return (
+        each.sort(kind, "usually")
+        .with_columns(slow=(usually > usually.sort_by(gap).last()).over(kind))
+        .with_columns(
+            usual=quick.quantile(0.5, "lower").over(kind),
+            slow=slow & (apart & always).fill_null(value=False).over(kind),
+        )
+    )
 
 
 def fallen(frames: Frames) -> Slower | None:

@@ -42,6 +42,15 @@ def is_role(told: OwnTime, found: Slow) -> bool:
     return 2 * own.height >= clocks.height or not ends.isdisjoint(found.ranks)
 
 
+def is_whole_host(told: OwnTime, found: Slow) -> bool:
+    """Whether ranks are all of one host that has several, beside other hosts."""
+    clocks = told.calls.select("rank", "clock").unique()
+    mine = pl.col("rank").is_in(found.ranks)
+    own = clocks.filter(mine)["clock"].unique()
+    there = clocks.filter(pl.col("clock").is_in(own.implode())).height
+    return own.len() == 1 and there == len(found.ranks) > 1 and there < clocks.height
+
+
 def are_everywhere(ranks: pl.DataFrame, mine: pl.Series) -> bool:
     """Whether as many ranks of each host are slow, but not all: they have a role."""
     slow = pl.col("rank").is_in(mine.implode())

@@ -8,7 +8,7 @@ came earlier.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -55,7 +55,8 @@ class Slow:
     `late` seconds (the median). `is_beside`: a peer that is not slow has its clock.
     `worst` is the row of the call it came latest to, of the kind that costs most.
     `known` ranks have a history. `waits_less`: its log tells that, too.
-    `seen` is as in `OwnTime`. `hosts` are those that its lines tell.
+    `seen` is as in `OwnTime`. `hosts` are those that its lines tell. `may_be_stage`: a
+    host as a whole may have other work to do, so nobody is named.
     """
 
     ranks: tuple[int, ...]
@@ -73,6 +74,7 @@ class Slow:
     waits_less: bool
     seen: float
     hosts: tuple[str, ...]
+    may_be_stage: bool = False
 
     @property
     def is_data(self) -> bool:
@@ -93,7 +95,8 @@ class Slow:
     @property
     def is_named(self) -> bool:
         """Whether the share, with what no log tells, is large enough for a verdict."""
-        return self.share >= NAMED * (1.0 if self.is_data else self.seen)
+        least = NAMED * (1.0 if self.is_data else self.seen)
+        return self.share >= least and not self.may_be_stage
 
 
 def excess(frames: Frames) -> pl.DataFrame | None:
@@ -117,15 +120,19 @@ def _judged(frames: Frames) -> tuple[pl.DataFrame | None, Slow | None]:
     logged = logged_time(frames)
     # what is logged as a wait may not be all of it
     alone = logged.without_waits() if logged and logged.waits else None
+    perhaps = None  # a host that may be a stage
     for told in (own_time(frames), logged, alone):
         if told is None:
             continue
         above = own_excess.above_role(told, frames["groups"])
         found = _slow(told, above)
-        if found and not uneven_load.explains(frames, found.ranks, found.share):
-            return above, found
         first = above if first is None else first
-    return first, None
+        if found is None or uneven_load.explains(frames, found.ranks, found.share):
+            continue
+        if not found.may_be_stage:
+            return above, found
+        perhaps = found if perhaps is None else perhaps
+    return first, perhaps
 
 
 def _slow(told: OwnTime, above: pl.DataFrame) -> Slow | None:
@@ -166,7 +173,10 @@ def _slow(told: OwnTime, above: pl.DataFrame) -> Slow | None:
         share, alone = leader
         peers, mine = mine.filter(mine != alone), mine.filter(mine == alone)
     last = _told(told, mine, peers, share)
-    return None if last and told.logged and rank_layouts.is_role(told, last) else last
+    if last is None or not told.logged or not rank_layouts.is_role(told, last):
+        return last
+    is_host = rank_layouts.is_whole_host(told, last)
+    return replace(last, may_be_stage=True) if is_host else None
 
 
 def _leader(
@@ -317,6 +327,20 @@ def may_run(frames: Frames) -> bool:
     return not told and standstill.standing(frames).answer != "yes"
 
 
+def awaits_slow(frames: Frames) -> bool:
+    """Whether ranks wait for no other than a slow one, as they do all the time.
+
+    Then that nothing tells that the job goes on is no reason to take it for hung.
+    """
+    told = slow(frames) if may_run(frames) else None
+    if told is None or not told.is_named:
+        return False
+    ends = weigh.weighed(frames).ends
+    sure = any(one.confidence not in (None, "possible") for one in ends)
+    blamed = {rank for one in ends for rank in one.story.ranks}
+    return not sure and blamed <= {*told.ranks}
+
+
 def goes_on(frames: Frames) -> bool:
     """Whether the calls that ranks are in are those of a job that runs well."""
     return not frames["calls"].is_empty() and runs(frames)
@@ -358,9 +382,10 @@ def gain(frames: Frames) -> Gain | None:
         return None
     hosts = common.hosts_of(frames, told.ranks) or told.hosts
     verb = "costs" if len(told.ranks) == 1 else "cost"
+    unless = ", unless they have other work to do" if told.may_be_stage else ""
     return Gain(
         text=f"{common.ranks(told.ranks)}{common.on(hosts)} {verb} "
-        f"{told.lost} of each step{cost(frames, told)}",
+        f"{told.lost} of each step{cost(frames, told)}{unless}",
         ranks=told.ranks,
         hosts=hosts,
         share=told.gain,

@@ -51,6 +51,7 @@ BY_NUMBER = {
     "launchers.hydra.ended": "hydra",
     "launchers.mpi.caught_signal": "the process itself",
     "launchers.ucx.caught_signal": "the process itself",
+    "launchers.mvapich.caught_signal": "the process itself",
     "condensed.killed": "torchelastic",
 }
 BY_NAME = {
