@@ -16,6 +16,7 @@ from ncclforensics.correlate.runs import (
     survived,
     time_of_day,
 )
+from ncclforensics.correlate.steps import regular_forms
 from ncclforensics.correlate.timing import old_dumps, two_looks
 from ncclforensics.correlate.traces import (
     call_sites,
@@ -56,7 +57,7 @@ def correlate(
     if "outline" not in frames.tables:
         frames = call_summary.outlined(frames)
     ours = accounting.of_this_job(jobs.last(frames, job))
-    known = ranks.identify(restarts.labelled(ours))
+    known = regular_forms.told(ranks.identify(restarts.labelled(ours)))
     timed = clock.with_year(time_of_day.dated(restarts.last(known, attempt)))
     known = survived.without(timed)
     known = old_dumps.noted(alive.without_strangers(known))

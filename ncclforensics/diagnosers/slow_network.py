@@ -45,10 +45,17 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.identity import host_blocks
+from ncclforensics.correlate.steps import regular_forms
 from ncclforensics.evidence import common, logged_transfers, step_times, transfers
 from ncclforensics.model import wanted
 from ncclforensics.model.actions import Action
-from ncclforensics.model.findings import MOST_SUSPECTS, Cite, Finding, Suspect
+from ncclforensics.model.findings import (
+    MOST_SUSPECTS,
+    Cite,
+    Finding,
+    NotChecked,
+    Suspect,
+)
 from ncclforensics.theory import slow_ranks
 
 if TYPE_CHECKING:
@@ -59,7 +66,9 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "network"
-NEEDS = ("nccl.", "timers.", *step_times.TIMED, "inspector.", "collectives")
+TABLES = ("timers.megatron.", "timers.gathered", "timers.table", "timers.metrics")
+SHOWS = ("nccl.", *TABLES, *step_times.TIMED, "inspector.", "collectives")
+NEEDS = (*SHOWS, regular_forms.LINES)
 MISSING, NEXT_TIME = wanted.NCCL
 EXPLAINS = ("straggler", "timeout-masking", "slow-rank")
 SPREADS = True
@@ -84,6 +93,9 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         if found := look(frames):
             yield found
             return
+    # lines that count steps, and tell no time, show nothing of the network
+    if not frames.tells(SHOWS) and not step_times.of_steps(frames).height:
+        yield NotChecked("slow-network", MISSING, NEXT_TIME)
 
 
 def _slowed(frames: Frames) -> Finding | None:

@@ -25,7 +25,7 @@ from ncclforensics.model.step_parts import UNSAID, WAITS
 def slower(frames: Frames) -> Slower | None:
     """Return the group of ranks that loses most in a reduction; None without one."""
     told, steps = parts(frames), logged_time(frames)
-    if told is None:
+    if told is None or told.is_empty():
         return None
     took, ranks = pl.col("seconds"), told["rank"].n_unique()
     if steps is None:

@@ -47,7 +47,7 @@ def slowdown(frames: Frames) -> Slowdown | None:
     timed = with_nulls(frames.message(*TIMED), CAPTURED)
     timed = timed.with_columns(pl.coalesce("step_ms", pl.col("step_s") * 1e3))
     kept = ("source", "rank", "line", "text", "t", "step", "batch", "step_ms")
-    others = _whole_steps(frames).join(timed, on=["source", "line"], how="anti")
+    others = of_steps(frames).join(timed, on=["source", "line"], how="anti")
     both = pl.concat([timed.select(kept), others.select(kept)])
     both = both.sort("source", "rank", "line")
     for log in both.partition_by("source", "rank", maintain_order=True):
@@ -63,7 +63,7 @@ def slowdown(frames: Frames) -> Slowdown | None:
     return None
 
 
-def _whole_steps(frames: Frames) -> pl.DataFrame:
+def of_steps(frames: Frames) -> pl.DataFrame:
     """Return the lines that tell how long a step took, as those of TIMED."""
     told = regular_forms.numbers(frames)
     names = told.select("raw").unique()

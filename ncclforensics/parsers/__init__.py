@@ -27,7 +27,7 @@ from ncclforensics.parsers import (
     slurm_json,
 )
 from ncclforensics.parsers.flight_recorder import dump_reader
-from ncclforensics.parsers.logs import log_reader, log_shape, regular_lines
+from ncclforensics.parsers.logs import log_reader, log_shape
 from ncclforensics.sources import compression
 
 if TYPE_CHECKING:
@@ -125,8 +125,6 @@ def _with_manifest(
     for name in read.tables.keys() & set(GIVEN):
         given = read[name].group_by("source").len()
         counted.update(dict(given.iter_rows()))
-    regular = read.message(regular_lines.MESSAGE).group_by("source").len()
-    counted |= {s: many for s, many in regular.iter_rows() if not counted[s]}
     rows = []
     for source in sources:
         own = told.get(source.name, {})

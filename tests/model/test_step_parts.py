@@ -17,7 +17,7 @@ NAMES = {
     step_parts.WAIT: "comm comm_wait_ms t_sync wait_allreduce forward-recv barrier_ms",
     step_parts.WHOLE: "time step_time t_step iteration_time total step_ms batch_time",
     step_parts.OTHER: "optimizer opt_s step optimizer_step update",
-    step_parts.UNSAID: "grad_norm memory stall_x drain_ms",
+    step_parts.UNSAID: "grad_norm stall_x drain_ms",
     None: "loss lr eta last_time last_data_time samples_per_s",
 }
 

@@ -43,15 +43,14 @@ PER_NODE = (
     "launchers.spawn.",
     "launchers.lightning.child",
 )
+ITSELF = "the process itself"
 BY_NUMBER = {
     "launchers.rank_killed": "launcher",
     "launchers.mpi.signal": "mpirun",
     "launchers.mpi.rank_died": "pals",
     "launchers.mvapich.ended": "mpispawn",
     "launchers.hydra.ended": "hydra",
-    "launchers.mpi.caught_signal": "the process itself",
-    "launchers.ucx.caught_signal": "the process itself",
-    "launchers.mvapich.caught_signal": "the process itself",
+    **{f"launchers.{by}.caught_signal": ITSELF for by in ("mpi", "ucx", "mvapich")},
     "condensed.killed": "torchelastic",
 }
 BY_NAME = {

@@ -143,14 +143,14 @@ def is_unseen(frames: Frames) -> bool:
     torn = bool(cut.len() and cut.all()) and not frames.has("collectives")
     own = ("collectives", "positions", "ranks")
     nothing = torn or not any(frames.has(name) for name in own)
-    return lines.is_empty() and nothing and not regular_forms.tell_steps(frames)
+    return lines.is_empty() and nothing and regular_forms.LINES not in frames.messages
 
 
 def is_unread(frames: Frames) -> bool:
     """Whether no line and no call was recognised, whatever the names of files tell."""
     read = ("events", "collectives", "positions", "looks", "stacks")
     told = any(frames.has(name) for name in read)
-    return not told and not regular_forms.tell_steps(frames)
+    return not told and regular_forms.LINES not in frames.messages
 
 
 @remembered

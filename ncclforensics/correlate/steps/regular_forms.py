@@ -7,18 +7,15 @@ these marks where its rank is.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 
 from ncclforensics.correlate.steps.regular_cells import cells
 from ncclforensics.correlate.steps.regular_roles import Roles, roles
-from ncclforensics.model.frames import remembered
+from ncclforensics.model.frames import Frames, remembered
 from ncclforensics.model.step_parts import UNSAID, kinds, named
 from ncclforensics.model.tables import TIME
-
-if TYPE_CHECKING:
-    from ncclforensics.model.frames import Frames
 
 LINES = "timers.regular"
 _NAME_WITH_NUMBER = r"[A-Za-z][\w.-]*#[\w.#-]*"
@@ -48,6 +45,23 @@ class _Form(NamedTuple):
     lines: pl.DataFrame
     values: pl.DataFrame
     words: frozenset[str]
+
+
+def told(frames: Frames) -> Frames:
+    """Return frames with regular lines only if these tell the steps of a training.
+
+    They count as rows of the sources that have no others.
+    """
+    lines = frames.message(LINES)
+    if not tell_steps(frames):
+        rest = {name: frames.message(name) for name in frames.messages if name != LINES}
+        return Frames(frames.tables, rest)
+    many = lines.group_by("source").agg(pl.len().cast(pl.Int64).alias("regular"))
+    sources = frames["sources"]
+    counted = sources.join(many, on="source", how="left", maintain_order="left")
+    rows = pl.when(pl.col("rows") == 0).then(pl.coalesce("regular", "rows"))
+    counted = counted.with_columns(rows.otherwise("rows").alias("rows"))
+    return frames.adding(sources=counted.select(sources.columns))
 
 
 def tell_steps(frames: Frames) -> bool:

@@ -89,6 +89,7 @@ def read(sources: Sequence[Source], lines: pl.DataFrame) -> Frames:
         )
         .join(first, on="file", how="left", maintain_order="left")
         .with_columns(pl.when(is_table).then("names"))
+        .with_columns(pl.col("place") % FILE)
         .drop("file", "whole")
     )
     return Frames({}, {MESSAGE: told})
