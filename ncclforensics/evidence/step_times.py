@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from ncclforensics.correlate.steps import regular_forms
+from ncclforensics.correlate.timing.logged_parts import SECONDS
 from ncclforensics.model.step_parts import WHOLE, kinds, named
 from ncclforensics.model.tables import with_nulls
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 TIMED = ("launchers.megatron.iteration", "launchers.nemo.step")
-SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 CAPTURED = {
     **dict.fromkeys(("step", "batch"), pl.Int64()),
     **dict.fromkeys(("step_ms", "step_s"), pl.Float64()),

@@ -27,8 +27,8 @@ _WORDS = {
     DATA: r"data|dl|data_?load\w*|dataset|loader|loading|load_time|fetch\w*|prefetch"
     r"|h2d|batch_(?:input|generator|wait)|inputs?(?:_\w+)?|io|read(?:er)?"
     r"|(?:get|next)_(?:\w+_)?batch",
-    WAIT: r"waits?|waiting|comm\w*|nccl|barrier|recv|send|exch\w*|idle|sync_time"
-    r"|unshard",
+    WAIT: r"waits?|waiting|block(?:ed|ing)?|comm\w*|nccl|barrier|recv|send|exch\w*"
+    r"|idle|sync_time|unshard",
     REDUCE: r"sync|ar|all_?reduce\w*|reduce\w*|gather|scatter|all_?gather|a2a"
     r"|all_?to_?all|broadcast|bcast|clip\w*|unscale\w*|grad_norm_time",
     PHASE: rf"(?:fw?|{_FORWARD})_(?:bw?|{_BACKWARD})",
@@ -41,8 +41,8 @@ _WORDS = {
 # of a step's result, which is no time
 _AGAIN = (
     r"^(?:last|avg|mean|max|min)_"
-    r"|(?:^|_)(?:loss|lr|acc|ppl|tokens|samples|ts|timestamp|eta|rank|epoch|start|begin"
-    r"|mem|memory|gi?b|mi?b|bytes|tps|tflops|mfu)(?:_|$)"
+    r"|(?:^|_)(?:loss|lr|acc|ppl|tokens|samples|ts|timestamp|eta|epoch|start|begin"
+    r"|mem|memory|gi?b|mi?b|bytes|tps|tflops|mfu)(?:_|$)|(?:^|_)rank$"
 )
 # Lightning's `training_step` is the forward pass; with a unit in its name it may be all
 _WHOLE = (
@@ -58,7 +58,7 @@ def named(name: pl.Expr) -> pl.Expr:
     timed = words.str.strip_chars("_").str.replace(
         r"^(?:t_(.+)|(load))$", "${1}${2}_time"
     )
-    return timed.str.replace(r"_(?:[mu]?s|t|sec|secs|seconds|wall)$", "_time")
+    return timed.str.replace(r"_(?:[mun]?s|t|sec|secs|seconds|wall)$", "_time")
 
 
 def kinds(name: pl.Expr) -> pl.Expr:

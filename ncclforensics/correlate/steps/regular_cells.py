@@ -1,54 +1,68 @@
 """The numbers of regular lines, each with the word in front of it and its unit.
 
 Of a text a cell is `forward 58.3 ms`, `"fwd_ms": 58.3`, `Data (t): 0.021`; of a table
-it is what stands between two separators, and its name stands in the first line.
+it is what stands between two separators, and its name stands above the rows.
 """
 
 from __future__ import annotations
 
 import polars as pl
 
+from ncclforensics.model.step_parts import UNSAID, kinds, named
+
 _NUMBER = r"\d{1,19}(?:\.\d{1,12})?(?:[eE][+-]?\d{1,3})?"
 _WORD = r"[\p{L}_][\p{L}_./-]*(?:\d+[\p{L}_][\p{L}\d_./-]*)?"
-# a word with its unit, what stands between, a timedelta's hours and minutes, a number,
-# its unit, and what makes it a rate
+_UNIT = "[mun]?s"
+# words, the last with its unit, what stands between, a timedelta's hours and minutes, a
+# number, its unit, and what makes it a rate
 _TOKEN = (
-    rf"(?:({_WORD})(?: ?\(([mu]?s|t)\))?)?"
+    rf"(?:((?:[\p{{L}}_][\p{{L}}_-]* ){{0,3}})({_WORD})(?: ?\(({_UNIT}|t)\))?)?"
     r"[\"']?[\s:=#|@~-]{0,12}([\"'(\[{]{0,2})"
-    rf"(?:(0{{1,2}}):(\d\d):)?({_NUMBER})(?: ?([mu]?s|secs?)\b)?(/ ?\p{{L}}+|%)?"
+    rf"(?:(0{{1,2}}):(\d\d):)?({_NUMBER})(?: ?({_UNIT}|secs?)\b)?(/ ?\p{{L}}+|%)?"
 )
 # the unit of all that a record holds: `"spans_us": {"forward": 67955, …}`
-_OF_ALL = r"(?:[\"'](?:[a-z_]*_)?([mu]?s)[\"'] ?: ?\{|time \((ms)\) ?\|)"
+_OF_ALL = rf"(?:[\"'](?:[a-z_]*_)?({_UNIT})[\"'] ?: ?\{{|time \((ms)\) ?\|)"
 _PER_STEP = r"^/ ?(?:it|iter|iteration|step|batch)$"
 _RATE = r"(?i)(?:/|_per_)(?:s|sec|seconds?|min|minute|hour|h|day)$"
-_IN_NAME = r"(?i)(?:[_(]|tim(?:e|ing|er)_)([mu]?s)(?:\)|/.*)?$"
-_CUTS = r"\s*[,;\t|]\s*"
+_IN_NAME = rf"(?i)(?:[_(]|tim(?:e|ing|er)_)({_UNIT})(?:\)|/.*)?$"
+# a column of one rank among others: `rank_3/forward_s`, `forward.r3`
+_OF_RANK = r"(?i)^(?:(.*?)[/_. ])?r(?:an)?k?[_-]?(\d{1,5})(?:[/_. ](.*))?$"
+_CUTS = r"\s*[,;\t|│┃]\s*"
+_NUMBERED = rf"^\"?(?:[A-Za-z]+[-_])?({_NUMBER}) ?({_UNIT})?\"?$"  # also `trainer-12`
 
 
 def cells(lines: pl.DataFrame) -> pl.DataFrame:
-    """Return `record slot name number unit whole`, a row a number of `lines`.
+    """Return `record slot name number unit whole of_rank`, a row a number of `lines`.
 
-    `slot` is its place in the line, `whole` whether it is written without a point.
-    Rates are left out. `lines` has `record text names`.
+    `slot` is its place in the line, `whole` whether it is written without a point,
+    `of_rank` the rank in its name. Rates are left out. `lines` has `record text names`.
     """
     told = _of_table(lines) if lines["names"].count() else _of_text(lines)
     in_name = pl.col("name").str.extract(_IN_NAME)
     told = told.filter(~pl.col("name").str.contains(_RATE).fill_null(value=False))
-    return told.with_columns(pl.coalesce("unit", in_name).alias("unit"))
+    ranked = pl.col("name").str.extract_groups(_OF_RANK).struct
+    rest = pl.concat_str(ranked.field("1"), ranked.field("3"), ignore_nulls=True)
+    of_rank = ranked.field("2").cast(pl.Int64)
+    return told.with_columns(
+        pl.coalesce("unit", in_name).alias("unit"),
+        name=pl.when(of_rank.is_not_null() & (rest != "")).then(rest).otherwise("name"),
+        of_rank=of_rank,
+    )
 
 
 def _of_text(lines: pl.DataFrame) -> pl.DataFrame:
     text = pl.col("text")
     token = pl.col("token").str.extract_groups(_TOKEN).struct
-    hours, minutes = (token.field(n).cast(pl.Float64) for n in ("4", "5"))
-    name, of_name = token.field("1"), token.field("2")
+    hours, minutes = (token.field(n).cast(pl.Float64) for n in ("5", "6"))
+    name, of_name = token.field("2"), token.field("3")
+    behind = token.field("9")
     unit = pl.coalesce(
-        token.field("7").str.replace("^secs?$", "s"),
+        token.field("8").str.replace("^secs?$", "s"),
         pl.when(of_name != "t").then(of_name),
         pl.when(hours.is_not_null()).then(pl.lit("s")),
         pl.when(pl.col("slot") >= pl.col("outside")).then("of_all"),
     )
-    return (
+    told = (
         lines.select(
             "record",
             of_all=pl.coalesce(*(text.str.extract(_OF_ALL, n) for n in (1, 2))),
@@ -58,49 +72,72 @@ def _of_text(lines: pl.DataFrame) -> pl.DataFrame:
         .explode("token")
         .drop_nulls("token")
         .with_columns(slot=pl.int_range(pl.len()).over("record"))
-        .with_columns(behind=token.field("8"))
         # `Data: 0.021 (0.035)`: the mean so far stands behind it
-        .filter(name.is_not_null() | ~token.field("3").str.contains("(", literal=True))
+        .filter(name.is_not_null() | ~token.field("4").str.contains("(", literal=True))
         # `2458.9/s` is a rate, `252 ms/it` a time
-        .filter(
-            (pl.col("behind").fill_null("%") == "%") | token.field("7").is_not_null()
-        )
+        .filter((behind.fill_null("%") == "%") | token.field("8").is_not_null())
         .select(
             "record",
             "slot",
-            name=pl.when(name.is_null() & pl.col("behind").str.contains(_PER_STEP))
+            name=pl.when(name.is_null() & behind.str.contains(_PER_STEP))
             .then(pl.lit("step_time"))
             .when(of_name == "t")
             .then(name + "_time")
             .otherwise(name),
-            number=token.field("6").cast(pl.Float64, strict=False)
+            phrase=token.field("1") + name,
+            number=token.field("7").cast(pl.Float64, strict=False)
             + (3600 * hours + 60 * minutes).fill_null(0.0),
             unit=unit,
-            whole=~token.field("6").str.contains(r"[.eE]"),
+            whole=~token.field("7").str.contains(r"[.eE]"),
         )
     )
+    return _with_phrases(told)
+
+
+def _with_phrases(told: pl.DataFrame) -> pl.DataFrame:
+    """Name numbers by the words in front of the last one, where that says nothing.
+
+    `microbatch math 18.6s, blocked on grads 0.02s`
+    """
+    word, phrase = (kinds(named(pl.col(c))) for c in ("name", "phrase"))
+    more = (word == UNSAID) & phrase.is_not_null() & (phrase != UNSAID)
+    names = told.select("name", "phrase").unique()
+    names = names.with_columns(
+        pl.when(more).then("phrase").otherwise("name").alias("n")
+    )
+    told = told.join(
+        names,
+        on=["name", "phrase"],
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    )
+    return told.drop("name", "phrase").rename({"n": "name"})
 
 
 def _of_table(lines: pl.DataFrame) -> pl.DataFrame:
     def split(column: str) -> pl.Expr:
-        return pl.col(column).str.replace_all(_CUTS, "\x1f").str.split("\x1f")
+        bare = pl.col(column).str.strip_chars(' |│┃"')
+        return bare.str.replace_all(_CUTS, "\x1f").str.split("\x1f")
 
     names = lines.select("names").unique()
-    named = names.select("names", name=split("names")).explode("name")
-    named = named.with_columns(slot=pl.int_range(pl.len()).over("names"))
-    cell = pl.col("cell")
+    named_ = names.select("names", name=split("names")).explode("name")
+    named_ = named_.with_columns(
+        pl.col("name").str.strip_chars('"'), slot=pl.int_range(pl.len()).over("names")
+    )
+    cell = pl.col("cell").str.extract_groups(_NUMBERED).struct
     return (
         lines.select("record", "names", cell=split("text"))
         .explode("cell")
         .with_columns(slot=pl.int_range(pl.len()).over("record"))
-        .filter(cell.str.contains(rf"^{_NUMBER}$"))
-        .join(named, on=["names", "slot"], how="left", maintain_order="left")
+        .filter(pl.col("cell").str.contains(_NUMBERED))
+        .join(named_, on=["names", "slot"], how="left", maintain_order="left")
         .select(
             "record",
             "slot",
             "name",
-            number=cell.cast(pl.Float64),
-            unit=pl.lit(None, pl.String),
-            whole=~cell.str.contains(r"[.eE]"),
+            number=cell.field("1").cast(pl.Float64),
+            unit=cell.field("2"),
+            whole=~cell.field("1").str.contains(r"[.eE]"),
         )
     )

@@ -152,11 +152,16 @@ def _of_form(lines: pl.DataFrame) -> _Form | None:
     told = told.filter(pl.len().over("slot") == lines.height)
     if (who := roles(lines, told)) is None:
         return None
+    if told["of_rank"].n_unique() > 1:
+        who = who._replace(
+            rank=pl.Series([None], dtype=pl.Int64).new_from_index(0, lines.height)
+        )
     own = _placed(lines, who)
     number, more = pl.col("number"), pl.col("more")
     told_who = own.select("record", "place", *(c for c in WHO if c != "record"))
     values = (
         told.join(told_who, on="record", maintain_order="left")
+        .with_columns(pl.coalesce("rank", "of_rank").alias("rank"))
         .filter(
             ((number.n_unique() > 1).over("slot") | pl.col("name").is_not_null())
             & ~(pl.col("whole").all().over("slot") & pl.col("unit").is_null())

@@ -79,7 +79,27 @@ def _with_waits(told: pl.DataFrame) -> pl.DataFrame:
     waits = load + _against(told, kind == UNSAID, kind.is_in((DATA, COMPUTE)))
     told = _called(told, WAIT, waits)
     holds = kind.is_in((BACKWARD, *WAITS))
-    return _called(told, COMPUTE, _against(told, kind == UNSAID, holds))
+    told = _called(told, COMPUTE, _against(told, kind == UNSAID, holds))
+    return _called(told, WAIT, _opposed(told))
+
+
+def _opposed(told: pl.DataFrame) -> list[str]:
+    """Return the names of parts that one rank waits in less than all others.
+
+    Such a part is shorter where another of which nothing is told is longer.
+    """
+    unsaid = told.filter(pl.col("kind") == UNSAID)
+    found = []
+    for name in unsaid["name"].unique().sort():
+        own = pl.col("name") == name
+        seconds = unsaid.filter(own).group_by("rank").agg(pl.col("seconds").mean())
+        below, above = seconds.select(
+            pl.col("seconds").median() - pl.col("seconds").min(),
+            above=pl.col("seconds").max() - pl.col("seconds").median(),
+        ).row(0)
+        if below > OUT * above and _against(unsaid, own, ~own):
+            found.append(name)
+    return found
 
 
 def _called(told: pl.DataFrame, kind: str, names: list[str]) -> pl.DataFrame:

@@ -31,7 +31,9 @@ MOST_SHAPES = 48
 LONGEST = 2000  # characters
 # what libraries print is known, and its numbers are no times of a step
 LIBRARIES = r" NCCL (?:INFO|WARN|TRACE) |\"coll_sn\":|\[c10d\]"
-SEPARATED = r"^[^,;\t|]*(?:[,;\t|]\s*[\w.+#-]*\s*){3,}\|?$"  # cells of a table
+CUT = r"[,;\t|│┃]"  # between the cells of a table
+SEPARATED = rf"^[^,;\t|│┃]*(?:{CUT}\s*[\w.+#\"-]*\s*){{3,}}$"
+IS_NUMBER = rf"(?:^|{CUT})\s*\"?\d+(?:\.\d+)?\"?\s*(?:{CUT}|$)"
 
 
 def read(sources: Sequence[Source], lines: pl.DataFrame) -> Frames:
@@ -78,20 +80,12 @@ def read(sources: Sequence[Source], lines: pl.DataFrame) -> Frames:
     is_table = pl.col("shape").str.contains(SEPARATED)
     # of a record, numbers stand outside of the line that it may hold
     whole = is_table | pl.col("shape").str.starts_with("{")
-    first = pl.DataFrame(
-        {"file": [n for n, _ in known], "names": [_first_line(s) for _, s in known]},
-        schema={"file": pl.Int64, "names": pl.String},
+    told = told.with_columns(
+        pl.when(whole).then("whole").otherwise("text").alias("text"), is_table=is_table
     )
-    told = (
-        told.with_columns(
-            pl.when(whole).then("whole").otherwise("text").alias("text"),
-            file=pl.col("line") // FILE,
-        )
-        .join(first, on="file", how="left", maintain_order="left")
-        .with_columns(pl.when(is_table).then("names"))
-        .with_columns(pl.col("place") % FILE)
-        .drop("file", "whole")
-    )
+    named = _under_names(told.filter("is_table"), every, sources)
+    told = told.join(named, on="place", how="left", maintain_order="left")
+    told = told.with_columns(pl.col("place") % FILE).drop("is_table", "whole")
     return Frames({}, {MESSAGE: told})
 
 
@@ -121,6 +115,35 @@ def _end(number: int, source: Source, count: int) -> pl.DataFrame:
     rows = block.rows(0, block.count)
     first = count - rows.height + 1 if cut else 1
     return rows.select(pl.col("line") + number * FILE + first - 1, "raw")
+
+
+def _under_names(
+    rows: pl.DataFrame, every: pl.DataFrame, sources: Sequence[Source]
+) -> pl.DataFrame:
+    """Return the `place` of rows of tables, and the line of `names` above each.
+
+    It has as many cells, none of which is a number; else it is the first of the file.
+    """
+    by = ["file", "cells"]
+    many = pl.col("raw").str.count_matches(CUT).alias("cells")
+    heads = every.select(
+        "place", many, names=pl.col("raw"), file=pl.col("line") // FILE
+    )
+    heads = heads.filter(
+        ~pl.col("names").str.contains(IS_NUMBER) & (pl.col("cells") > 1)
+    )
+    own = rows.select("place", raw="text", file=pl.col("line") // FILE)
+    own = own.with_columns(many).drop("raw")
+    found = own.sort("place").join_asof(
+        heads.sort("place"), on="place", by=by, check_sortedness=False
+    )
+    files = found.filter(pl.col("names").is_null())["file"].unique()
+    first = pl.DataFrame(
+        {"file": files, "first": [_first_line(sources[n]) for n in files]},
+        schema={"file": pl.Int64, "first": pl.String},
+    )
+    found = found.join(first, on="file", how="left")
+    return found.select("place", pl.coalesce("names", "first").alias("names"))
 
 
 def _first_line(source: Source) -> str:
