@@ -14,27 +14,30 @@ How we know
     for another rank is not meant, and of calls that overlap with work only the one
     counts that ends their row. With `TORCH_NCCL_ENABLE_TIMING=1` the GPU's times tell
     it, else the times of the calls, in calls that ranks wait in: these show a slow CPU,
-    but on NCCL no slow GPU. Clocks of hosts are compared through the calls in which
-    they meet, and a clock that is off blames nobody; one that seems to be behind is
-    right if its watchdogs see the calls end earlier by as much: then its ranks are
-    late. If all ranks of a host are slow, its host is named. Without dumps, the lines
-    of NCCL's Inspector tell the same.
+    but on NCCL no slow GPU. NCCL's own COLL lines are such calls, if they have times.
+    Clocks of hosts are compared through the calls in which they meet, and a clock that
+    is off blames nobody; one that seems to be behind is right if its watchdogs see the
+    calls end earlier by as much: then its ranks are late. If all ranks of a host are
+    slow, its host is named. Without dumps, the lines of NCCL's Inspector tell the same.
 
-    Or the ranks log it: the parts of a step are known by the words in their names, as
-    frameworks and loops of one's own print them (DeepSpeed, MMEngine, Detectron2,
-    torchvision, Megatron's `--timing-log-option all`, JSON lines, tables), or they mark
-    with a time where they are in a step (`step 7: forward done`). Loading and computing
-    are a rank's own; a backward is, where its reductions are told apart. A
-    rank that takes longer to load, or works longer and waits less than its peers, is
-    likely slow. What it takes to compute alone is `possible`, as a forward may hold
-    calls in which it waits for others. If only the forward is told, up to three times
-    as much is lost, as the backward takes twice as long.
+    Or the ranks log it, in lines, records, tables or counters of any words: lines that
+    are alike but for their numbers are read by what the numbers do. The one that grows
+    and that ranks share is the step, another from 0 on is the rank, the rest are times,
+    or a line with a time marks how far a rank is (`step 7: forward done`). Words tell
+    what a part is, as frameworks print them; else that it is shorter where the rank's
+    work is longer tells that it is a wait. Loading and computing are a rank's own; a
+    backward is, where its reductions are told apart. A rank that takes longer to load,
+    or works longer and waits less than its peers, is likely slow. What it takes to
+    compute alone is `possible`, as a forward may hold calls in which it waits for
+    others. If only the forward is told, up to three times as much is lost, as the
+    backward takes twice as long.
 
     Or a program that measures it says so: NVRx (`STRAGGLER DETECTION WARNING`, or its
-    scores as NeMo prints them, if one GPU has the worst by far in most reports), or
-    Megatron's `--log-straggler`, of which only the rank that is always the slowest
-    is told, as possible. Of the reports of Lightning's profiler, one a rank, the one
-    that loads or computes longer by far, and is shorter in its backward.
+    scores as NeMo prints them, if one GPU, or all of a host, have the worst by far in
+    most reports), or Megatron's `--log-straggler`, of which only the rank that is
+    always the slowest is told, as possible. Of the reports of Lightning's profiler, one
+    a rank, the one that loads or computes longer by far, and is shorter in its
+    backward.
 
 What to do
     Compare the named host with the others: `nvidia-smi -q -d PERFORMANCE,CLOCK` for

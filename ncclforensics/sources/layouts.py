@@ -112,7 +112,7 @@ FILES = (
 # Flight Recorder: only the name has the rank, in any form that a dump writer chose
 DUMPS = (
     rf".*{SUBRANK}.*",
-    rf".*?(?P<host>{SHORT_HOST})[._-](?:\d{{1,2}}[._-])?{RANK}",
+    rf".*?(?P<host>{SHORT_HOST}(?:[.-][a-z0-9]+)*?)(?:[._-](?:\d|[1-9]\d))?[._-]{RANK}",
     # no host name has an underscore
     rf"(?:.*[._-])?(?P<host>{SHORT_HOST})_(?P<rank>\d{{1,6}})",
     rf".*?(?P<host>{HOST})",

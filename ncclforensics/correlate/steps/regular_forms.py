@@ -185,7 +185,26 @@ def _of_form(lines: pl.DataFrame) -> _Form | None:
     )
     words = pl.Series([lines["text"][0]]).str.replace_all(_HOST, " ")
     found = words.str.extract_all(_WORD)[0]
+    own = _timed(own, told, own["rank"])
     return _Form(own.with_columns(record="place"), values, frozenset(found))
+
+
+def _timed(lines: pl.DataFrame, told: pl.DataFrame, rank: pl.Series) -> pl.DataFrame:
+    """Return lines with `at`: as it is, or by a number that only grows, in seconds."""
+    if lines["at"].count():
+        return lines
+    number, whole = pl.col("number"), pl.col("whole").all().over("slot")
+    clock = (
+        told.filter(~whole & pl.col("unit").is_null())
+        .join(
+            lines.select("record", "source", rank), on="record", maintain_order="left"
+        )
+        .with_columns(more=number.diff().over("rank", "source", "slot"))
+        .filter((pl.col("more") >= 0).fill_null(value=True).all().over("slot"))
+        .filter(pl.col("slot") == pl.col("slot").min())
+        .select("record", at=(number * 1e9).cast(pl.Int64).cast(TIME))
+    )
+    return lines.drop("at").join(clock, on="record", how="left", maintain_order="left")
 
 
 def _named(forms: list[_Form]) -> list[_Form]:
