@@ -109,12 +109,11 @@ def _of_own_steps(frames: Frames) -> pl.Series:
         "source",
         step=pl.coalesce("of_step", "step"),
         rank=pl.coalesce("of_rank", "rank", "group_rank"),
-        part=pl.lit("table"),
+        form=pl.lit(0),
         row=pl.col("line") + pl.col("below").fill_null(0),
     ).unique(["source", "step", "row"])
-    lines = regular_forms.numbers(frames).drop_nulls("step")
-    in_lines = lines.select("source", "step", "rank", part="raw", row="line")
-    once = pl.struct("step", "part").is_unique().all()
+    in_lines = regular_forms.steps(frames)
+    once = pl.struct("step", "form").is_unique().all()
     whole = once & pl.col("step").is_not_null().all() & pl.col("rank").is_null().all()
     own = [
         each.group_by("source").agg(own=whole).filter("own")["source"]

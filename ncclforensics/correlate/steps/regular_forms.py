@@ -76,6 +76,17 @@ def tell_steps(frames: Frames) -> bool:
     return False
 
 
+def steps(frames: Frames) -> pl.DataFrame:
+    """Return `source step rank line form` of all lines that tell a step."""
+    kept = ("source", "step", "rank", "line")
+    told = [
+        form.lines.select(kept).with_columns(form=pl.lit(number))
+        for number, form in enumerate(_forms(frames))
+    ]
+    empty = pl.DataFrame(schema={c: WHO[c] for c in kept} | {"form": pl.Int32()})
+    return pl.concat([empty, *told]).drop_nulls("step")
+
+
 def numbers(frames: Frames) -> pl.DataFrame:
     """Return TOLD: a row for each number that a line has besides its rank and step.
 

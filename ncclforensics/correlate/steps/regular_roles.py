@@ -12,6 +12,7 @@ import polars as pl
 
 _RANK = r"(?i)^(?:(?:global|world)_?)?(?:r|rk|rank)$|rank|worker|proc"
 _STEP = r"(?i)step|iter|^it$|batch|update|tick|round"
+_HOST = r"(?:^|[\s=@\[(\"'])([A-Za-z][A-Za-z0-9.-]*[A-Za-z-]\d[A-Za-z0-9.-]*)"
 FEW = 4  # steps
 MOSTLY = 0.95  # share of the lines
 SHARED = 0.5  # share of the steps that several ranks tell
@@ -27,8 +28,8 @@ class Roles(NamedTuple):
 def roles(lines: pl.DataFrame, cells: pl.DataFrame) -> Roles | None:
     """Return who prints each of some lines of one form, at which step; or None.
 
-    `lines` has `source line rank`, the last from their prefixes; `cells` are those that
-    all of them have. A log of one rank need not name it.
+    `lines` has `source line text rank`, the last from their prefixes; `cells` are those
+    that all of them have. A log of one rank need not name it.
     """
     whole = cells.filter(pl.col("whole").all().over("slot"))
     numbers = [
@@ -41,6 +42,7 @@ def roles(lines: pl.DataFrame, cells: pl.DataFrame) -> Roles | None:
     ranks.sort(
         key=lambda one: (
             *(not _says(one[0], _RANK), _says(one[0], _STEP)),
+            *(not _places(lines, one[1]), _leads(one[1])),
             -one[1].n_unique(),
         )
     )
@@ -64,6 +66,22 @@ def roles(lines: pl.DataFrame, cells: pl.DataFrame) -> Roles | None:
 
 def _says(name: str, words: str) -> bool:
     return bool(pl.Series([name]).str.contains(words)[0])
+
+
+def _places(lines: pl.DataFrame, numbers: pl.Series) -> bool:
+    """Whether the names with a number in lines, as of hosts, go with these numbers."""
+    name = pl.col("text").str.extract(_HOST)
+    told = lines.select(name.alias("name")).with_columns(numbers.alias("of"))
+    hosts, of = (
+        told["name"].n_unique(),
+        told.group_by("of").agg(pl.col("name").n_unique()),
+    )
+    return 1 < hosts <= of.height and bool((of["name"] == 1).all())
+
+
+def _leads(numbers: pl.Series) -> bool:
+    """Whether numbers grow from line to line, as those of steps do."""
+    return float(str((numbers.diff() >= 0).mean() or 0.0)) >= MOSTLY
 
 
 def _are_ranks(numbers: pl.Series) -> bool:

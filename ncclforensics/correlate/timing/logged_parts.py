@@ -146,8 +146,10 @@ def _with_whole(told: pl.DataFrame) -> pl.DataFrame:
     is_all = (pl.col("others") > 0) & (seconds >= pl.col("others"))
     rest = pl.col("others") - seconds
     is_sum = (pl.col("many") > SEVERAL) & rest.is_between(NEARLY * seconds, seconds)
+    # one that is as long as two others on some ranks is no sum
+    told = told.with_columns(sums=is_sum.mean().over("plain", "rank"))
     is_whole = (is_step & (is_all.mean().over("plain") > MOSTLY)) | (
-        (kind == UNSAID) & (is_sum.mean().over("plain") > MOSTLY)
+        (kind == UNSAID) & (pl.col("sums").min().over("plain") > MOSTLY)
     )
     # what is called a step and shorter than one of its parts is another part
     is_less = (kind == WHOLE) & (
@@ -159,7 +161,7 @@ def _with_whole(told: pl.DataFrame) -> pl.DataFrame:
         .when(is_less)
         .then(pl.lit(UNSAID))
         .otherwise("kind")
-    ).drop("others", "many", "longest")
+    ).drop("others", "many", "longest", "sums")
 
 
 def _marked(told: pl.DataFrame) -> pl.DataFrame:
