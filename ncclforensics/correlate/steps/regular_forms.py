@@ -213,7 +213,7 @@ def _timed(lines: pl.DataFrame, told: pl.DataFrame, rank: pl.Series) -> pl.DataF
         .with_columns(more=number.diff().over("rank", "source", "slot"))
         .filter((pl.col("more") >= 0).fill_null(value=True).all().over("slot"))
         .filter(pl.col("slot") == pl.col("slot").min())
-        .select("record", at=(number * 1e9).cast(pl.Int64).cast(TIME))
+        .select("record", at=(number * 1e9).cast(pl.Int64, strict=False).cast(TIME))
     )
     return lines.drop("at").join(clock, on="record", how="left", maintain_order="left")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ncclforensics.theory import call_sites, sides
+from ncclforensics.theory import call_sites, sides, weights
 from ncclforensics.theory.story import Story
 
 if TYPE_CHECKING:
@@ -57,8 +57,24 @@ def propose(case: Case, end: End) -> Iterator[Story]:
         calls[0],
         tuple(calls[1:]),
         what="all alike" if alike else "all",
-        costs=(("off program", 1.0), ("moved", 1.0), *sides.unexplained(case, end, ())),
+        costs=(
+            *(("off program", 1.0), ("moved", 1.0)),
+            *sides.unexplained(case, end, ()),
+            *_as_before(case, end),
+        ),
     )
+
+
+def _as_before(case: Case, end: End) -> tuple[tuple[str, float], ...]:
+    """Return what it costs that ranks make these calls as they did before.
+
+    An order in which calls have ended is none that hangs.
+    """
+    told = [case.deviation(rank) for rank in end.ranks]
+    own = [deviation.own for deviation in told if deviation is not None]
+    if len(own) < len(told) or not own:
+        return ()
+    return (("no surprise", max(0.0, weights.EXPECTED - max(own))),)
 
 
 def _is_one_number(case: Case, end: End) -> bool:
