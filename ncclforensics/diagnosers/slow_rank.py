@@ -107,7 +107,10 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     told = slow_ranks.slow(frames) if known else None
     by_word = told_stragglers.told(frames) or profiler_reports.slowest(frames)
     if told is not None and told.is_named:
-        yield _finding(frames, told)
+        finding = _finding(frames, told)
+        if finding.confidence == "certain" and not slow_ranks.runs(frames):
+            finding = replace(finding, confidence="likely")
+        yield finding
     elif by_word is not None:
         yield _by_word(frames, by_word)
     elif not known:

@@ -173,14 +173,15 @@ def standing_apart(each: pl.DataFrame, kind: str) -> pl.DataFrame:
     """Add `slow`, and the `usual` time of the others of a kind, to `quantiles`.
 
     Slow are those behind the widest gap, if it is APART times as wide as the others
-    differ, and if they are slower nearly always than any other is nearly ever.
+    differ, and more than is USUAL, and if they are slower nearly always than any other
+    is nearly ever.
     """
     usually, slow = pl.col("usually"), pl.col("slow")
     gap = usually.shift(-1) - usually
     quick = usually.filter(~slow)
-    apart = (usually.filter("slow").min() - quick.max()) > APART * (
-        quick.max() - quick.min()
-    )
+    beyond = usually.filter("slow").min() - quick.max()
+    apart = beyond > APART * (quick.max() - quick.min())
+    apart &= usually.filter("slow").min() > step_times.USUAL * quick.max()
     always = pl.col("low").filter("slow").min() > pl.col("high").filter(~slow).max()
     return (
         each.sort(kind, "usually")

@@ -330,15 +330,15 @@ def may_run(frames: Frames) -> bool:
 def awaits_slow(frames: Frames) -> bool:
     """Whether ranks wait for no other than a slow one, as they do all the time.
 
-    Then that nothing tells that the job goes on is no reason to take it for hung.
+    Then that nothing tells that the job goes on is no reason to take it for hung: what
+    is slow is dumped for that reason.
     """
     told = slow(frames) if may_run(frames) else None
     if told is None or not told.is_named:
         return False
     ends = weigh.weighed(frames).ends
     sure = any(one.confidence not in (None, "possible") for one in ends)
-    blamed = {rank for one in ends for rank in one.story.ranks}
-    return not sure and blamed <= {*told.ranks}
+    return not sure and {r for one in ends for r in one.story.ranks} <= {*told.ranks}
 
 
 def goes_on(frames: Frames) -> bool:

@@ -69,6 +69,7 @@ def tell_steps(frames: Frames) -> bool:
     for form in _forms(frames):
         names = form.values.select(kind=kinds(named(pl.col("raw"))))
         known = names.select((pl.col("kind") != UNSAID).any()).item()
+        known = known or form.values["unit"].count() > 0
         ranks = form.lines.drop_nulls("rank")["rank"].n_unique()
         counts = form.lines["step"].count() > 0
         if ((counts or ranks > 1) and known) or (counts and ranks > 1):

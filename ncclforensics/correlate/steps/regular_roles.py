@@ -33,9 +33,10 @@ def roles(lines: pl.DataFrame, cells: pl.DataFrame) -> Roles | None:
     """
     whole = cells.filter(pl.col("whole").all().over("slot"))
     numbers = [
-        (str(own["name"][0] or ""), own["number"].cast(pl.Int64))
+        (str(own["name"][0] or ""), own["number"].cast(pl.Int64, strict=False))
         for _, own in whole.group_by("slot", maintain_order=True)
     ]
+    numbers = [one for one in numbers if not one[1].null_count()]
     known = lines["rank"]
     told = known.null_count() < (1 - MOSTLY) * known.len()
     ranks = [one for one in numbers if _are_ranks(one[1])]
