@@ -26,9 +26,9 @@ _FORWARD, _BACKWARD = "fwd|forward|fprop", "bwd|backward|bprop|backprop"
 _WORDS = {
     DATA: r"data|dl|data_?load\w*|dataset|loader|loading|load_time|fetch\w*|prefetch"
     r"|h2d|batch_(?:input|generator|wait)|inputs?(?:_\w+)?|io|read(?:er)?"
-    r"|(?:get|next)_(?:\w+_)?batch",
-    WAIT: r"waits?|waiting|block(?:ed|ing)?|comm\w*|nccl|barrier|recv|send|exch\w*"
-    r"|idle|sync_time|unshard",
+    r"|(?:get|next|iter)_(?:\w+_)?batch(?:es|_samples)?",
+    WAIT: r"waits?|waiting|peers?|stall(?:ed)?_on|block(?:ed|ing)?|comm\w*|nccl"
+    r"|barrier|recv|send|exch\w*|idle|sync_time|unshard",
     REDUCE: r"sync|ar|all_?reduce\w*|reduce\w*|gather|scatter|all_?gather|a2a"
     r"|all_?to_?all|broadcast|bcast|clip\w*|unscale\w*|grad_norm_time",
     PHASE: rf"(?:fw?|{_FORWARD})_(?:bw?|{_BACKWARD})",
@@ -75,7 +75,9 @@ def kinds(name: pl.Expr) -> pl.Expr:
         pl.when(name.str.contains(pattern)).then(pl.lit(kind))
         for kind, pattern in patterns.items()
     )
-    return pl.when(~name.str.contains(_AGAIN)).then(found.fill_null(UNSAID))
+    # `get_batch_samples` loads them
+    again = name.str.contains(_AGAIN) & ~name.str.contains("batch_samples")
+    return pl.when(~again).then(found.fill_null(UNSAID))
 
 
 def is_backward(name: pl.Expr) -> pl.Expr:

@@ -28,7 +28,7 @@ _NAME = (
 )
 _BEHIND = r"(?:[\"',;:)\]]|\s|$)"
 # a label of what Prometheus reads
-LABELLED_RANK = r"[{,](?:global_|world_)?rank=\"(\d{1,7})\""
+LABELLED_RANK = r"[{,](?:(?:global_|world_)?rank|process_index)=\"(\d{1,7})\""
 HOST = (
     rf"(?i)\b(?:host(?:name)?|node(?:name)?|machine)[\"']?[:=] ?[\"']?{_NAME}{_BEHIND}"
 )
