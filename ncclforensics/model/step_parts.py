@@ -26,7 +26,7 @@ _FORWARD, _BACKWARD = "fwd|forward|fprop", "bwd|backward|bprop|backprop"
 _WORDS = {
     DATA: r"data|dl|data_?load\w*|dataset|loader|loading|load_time|fetch\w*|prefetch"
     r"|h2d|batch_(?:input|generator|wait)|inputs?(?:_\w+)?|io|read(?:er)?"
-    r"|(?:get|next|iter)_(?:\w+_)?batch(?:es|_samples)?",
+    r"|(?:get|next|iter)_(?:\w+_)?batch(?:es)?",
     WAIT: r"waits?|waiting|peers?|stall(?:ed)?_on|block(?:ed|ing)?|comm\w*|nccl"
     r"|barrier|recv|send|exch\w*|idle|sync_time|unshard",
     REDUCE: r"sync|ar|all_?reduce\w*|reduce\w*|gather|scatter|all_?gather|a2a"
@@ -75,9 +75,7 @@ def kinds(name: pl.Expr) -> pl.Expr:
         pl.when(name.str.contains(pattern)).then(pl.lit(kind))
         for kind, pattern in patterns.items()
     )
-    # `get_batch_samples` loads them
-    again = name.str.contains(_AGAIN) & ~name.str.contains("batch_samples")
-    return pl.when(~again).then(found.fill_null(UNSAID))
+    return pl.when(~name.str.contains(_AGAIN)).then(found.fill_null(UNSAID))
 
 
 def is_backward(name: pl.Expr) -> pl.Expr:
