@@ -14,6 +14,7 @@ import polars as pl
 
 from ncclforensics.correlate.steps import regular_forms
 from ncclforensics.correlate.timing.logged_parts import SECONDS
+from ncclforensics.model.frames import remembered
 from ncclforensics.model.step_parts import WHOLE, kinds, named
 from ncclforensics.model.tables import with_nulls
 
@@ -42,6 +43,7 @@ class Slowdown:
     lines: pl.DataFrame
 
 
+@remembered
 def slowdown(frames: Frames) -> Slowdown | None:
     """Return the first slowdown that lasts to the end of a log, or None."""
     timed = with_nulls(frames.message(*TIMED), CAPTURED)
@@ -49,9 +51,13 @@ def slowdown(frames: Frames) -> Slowdown | None:
     kept = ("source", "rank", "line", "text", "t", "step", "batch", "step_ms")
     others = of_steps(frames).join(timed, on=["source", "line"], how="anti")
     both = pl.concat([timed.select(kept), others.select(kept)])
-    both = both.sort("source", "rank", "line")
-    for log in both.partition_by("source", "rank", maintain_order=True):
-        steps = log.drop_nulls("step_ms")[WARM_UP:]
+    log, time = ("source", "rank"), pl.col("step_ms")
+    both = both.drop_nulls("step_ms").sort(*log, "line")
+    both = both.filter(pl.int_range(pl.len()).over(log) >= WARM_UP)
+    # of most logs, the last step shows that nothing lasts
+    slow_end = time.last() >= USUAL * time.quantile(0.25)
+    both = both.filter(slow_end.over(log))
+    for steps in both.partition_by(log, maintain_order=True):
         if steps["batch"].n_unique() > 1:
             continue
         found = lasting(steps["step_ms"])

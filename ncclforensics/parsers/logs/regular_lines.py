@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 MESSAGE = "timers.regular"
 _AS_MESSAGE = Message(MESSAGE, "timers", (), "", "a line of a step", "neutral")
 MOST_BYTES = 512 << 10  # of the end of each log
+ALL_BYTES = 4 << 20  # of all logs, in equal shares
+LEAST_BYTES = 4 << 10  # tens of lines, even of thousands of logs
 NUMBER = r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
 AGAIN = 4  # times that such a line is there
 TELLS = r"#.*#|[a-z_]s?[\"')]*[:= |]+#"  # several numbers, or one with its name
@@ -45,7 +47,9 @@ def read(sources: Sequence[Source], lines: pl.DataFrame) -> Frames:
     """
     count = dict(lines.drop_nulls("lines").select("source", "lines").iter_rows())
     known = [(n, s) for n, s in enumerate(sources) if s.name in count]
-    ends = [_end(n, source, count[source.name]) for n, source in known]
+    share = ALL_BYTES // max(len(known), 1)
+    most = min(max(share, LEAST_BYTES), MOST_BYTES)
+    ends = [_end(n, source, count[source.name], most) for n, source in known]
     if not ends:
         return Frames()
     every = _redrawn(pl.concat(ends))
@@ -100,15 +104,15 @@ def _redrawn(lines: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _end(number: int, source: Source, count: int) -> pl.DataFrame:
-    """Return `line raw` of the last bytes of a log; line 1 is number * FILE + 1."""
-    cut = source.compression is None and source.bytes > MOST_BYTES
+def _end(number: int, source: Source, count: int, most: int) -> pl.DataFrame:
+    """Return `line raw` of the last `most` bytes; line 1 is number * FILE + 1."""
+    cut = source.compression is None and source.bytes > most
     try:
         with source.open() as stream:
             if cut:
-                stream.seek(source.bytes - MOST_BYTES)
+                stream.seek(source.bytes - most)
                 stream.readline()
-            data = utf8(stream).read(MOST_BYTES)
+            data = utf8(stream).read(most)
     except (OSError, ValueError):
         data = b""
     block = decoded(data, 1)
