@@ -6,6 +6,7 @@ import polars as pl
 
 from ncclforensics.correlate.exits import agent_processes
 from ncclforensics.correlate.identity import placements, stated, world
+from ncclforensics.correlate.steps import regular_forms
 from ncclforensics.correlate.traces import process_stacks
 from ncclforensics.correlate.traces.call_summary import outline
 from ncclforensics.model import tables
@@ -14,7 +15,7 @@ from ncclforensics.model.tables import CITE
 
 CLAIMING = ("sources", "events", "exits", "ranks")
 PID_OF = "python.pid_of"
-METRICS, REGULAR = "timers.metrics", "timers.regular"
+METRICS = "timers.metrics"
 LABELLED_HOST = r"[{,](?:node|host|hostname)=\"([\w.-]+)\""
 TABLES = ("timers.megatron.ranks", "timers.table", "launchers.nvrx.scores")
 PIDS = {
@@ -36,7 +37,10 @@ def claims(frames: Frames) -> pl.DataFrame:
     inits = inits if inits.height else _inspected(frames)
     told = [
         *(tables.picked("ranks", frames[name]) for name in CLAIMING),
-        *(tables.picked("ranks", of) for of in (dumped, frames.message(REGULAR))),
+        *(
+            tables.picked("ranks", of)
+            for of in (dumped, frames.message(regular_forms.LINES))
+        ),
         _from_inits(inits) if inits.height else _from_trees(frames),
         *(of(frames) for of in (placements.claims, _from_words, _from_pids)),
         *(of(frames) for of in (_from_tables, _from_metrics)),

@@ -6,12 +6,13 @@ by its prefix, or by a number from 0 on with which each step's number stands onc
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import polars as pl
 
-_RANK = r"(?i)^(?:(?:global|world)_?)?(?:r|rk|rank)$|rank|worker|proc"
-_STEP = r"(?i)step|iter|^it$|batch|update|tick|round"
+_RANK = re.compile(r"(?i)^(?:(?:global|world)_?)?(?:r|rk|rank)$|rank|worker|proc")
+_STEP = re.compile(r"(?i)step|iter|^it$|batch|update|tick|round")
 _HOST = r"(?:^|[\s=@\[(\"'])([A-Za-z][A-Za-z0-9.-]*[A-Za-z-]\d[A-Za-z0-9.-]*)"
 FEW = 4  # steps
 MOSTLY = 0.95  # share of the lines
@@ -42,20 +43,20 @@ def roles(lines: pl.DataFrame, cells: pl.DataFrame) -> Roles | None:
     ranks = [one for one in numbers if _are_ranks(one[1])]
     ranks.sort(
         key=lambda one: (
-            *(not _says(one[0], _RANK), _says(one[0], _STEP)),
+            *(not _RANK.search(one[0]), bool(_STEP.search(one[0]))),
             *(not _places(lines, one[1]), _leads(one[1])),
             -one[1].n_unique(),
         )
     )
     steps = [one for one in numbers if one[1].n_unique() >= FEW]
-    steps.sort(key=lambda one: not _says(one[0], _STEP))
+    steps.sort(key=lambda one: not _STEP.search(one[0]))
     who = [known] if told else [rank for _, rank in ranks]
     for rank in who:
         for _, step in steps:
             if rank is not step and _fit(lines, rank, step):
                 return Roles(rank, step)
     nothing = pl.Series([None], dtype=pl.Int64).new_from_index(0, lines.height)
-    named = [rank for name, rank in ranks if _says(name, _RANK)]
+    named = [rank for name, rank in ranks if _RANK.search(name)]
     for rank in [known] if told else named:
         return Roles(rank, nothing)
     alone = lines["source"].rank("dense").cast(pl.Int64)  # each log is of one rank
@@ -63,10 +64,6 @@ def roles(lines: pl.DataFrame, cells: pl.DataFrame) -> Roles | None:
         if _grows(lines, alone, step):
             return Roles(nothing, step)
     return None
-
-
-def _says(name: str, words: str) -> bool:
-    return bool(pl.Series([name]).str.contains(words)[0])
 
 
 def _places(lines: pl.DataFrame, numbers: pl.Series) -> bool:

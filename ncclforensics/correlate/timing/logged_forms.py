@@ -38,12 +38,7 @@ _LIST = (
 _PHASE = r"[{,](?:phase|stage|part|op|section|span|name|timer|event)=\"([^\"]+)\""
 TOLD = ("rank", "source", "line", "record", "step", "t", "told_host")
 KEPT = (*TOLD, "raw", "number", "unit")
-COUNTED = {
-    **dict.fromkeys(("rank", "line"), pl.Int64()),
-    **dict.fromkeys(("source", "told_host", "raw", "unit"), pl.String()),
-    "t": TIME,
-    "number": pl.Float64(),
-}
+COUNTED = {c: of for c, of in regular_forms.TOLD.items() if c not in ("record", "step")}
 
 
 def numbers(frames: Frames) -> pl.DataFrame:

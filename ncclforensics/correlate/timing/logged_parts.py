@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.steps.regular_forms import MOMENT
 from ncclforensics.correlate.timing import logged_forms
 from ncclforensics.model.frames import needing, remembered
 from ncclforensics.model.step_parts import (
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-MOMENT = 1e8  # seconds: a number as large is a time of day since 1970
 MOMENTS = 1e10  # and one that is larger counts something else
 LEAST = 3  # times of day in a record, the first of which begins it
 MOSTLY = 0.5  # share of the steps

@@ -72,10 +72,9 @@ def read(sources: Sequence[Source], lines: pl.DataFrame) -> Frames:
     if kept.is_empty():
         return Frames()
     segments = framing.frame(kept.select("raw", line="place"))
-    told = event_rows.as_events(segments.filter(pl.col("part") == 0), _AS_MESSAGE)
-    told = told.drop("line").hstack(
-        segments.filter(pl.col("part") == 0).select(place="line")
-    )
+    whole = segments.filter(pl.col("part") == 0)
+    told = event_rows.as_events(whole, _AS_MESSAGE).drop("line")
+    told = told.hstack(whole.select(place="line"))
     told = told.join(
         kept.select("place", "line", "shape", whole="raw"),
         on="place",
@@ -83,9 +82,10 @@ def read(sources: Sequence[Source], lines: pl.DataFrame) -> Frames:
     )
     is_table = pl.col("shape").str.contains(SEPARATED)
     # of a record, numbers stand outside of the line that it may hold
-    whole = is_table | pl.col("shape").str.starts_with("{")
+    is_whole = is_table | pl.col("shape").str.starts_with("{")
     told = told.with_columns(
-        pl.when(whole).then("whole").otherwise("text").alias("text"), is_table=is_table
+        pl.when(is_whole).then("whole").otherwise("text").alias("text"),
+        is_table=is_table,
     )
     named = _under_names(told.filter("is_table"), every, sources)
     told = told.join(named, on="place", how="left", maintain_order="left")
