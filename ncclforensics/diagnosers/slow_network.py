@@ -126,6 +126,8 @@ def _slower_port(frames: Frames) -> Finding | None:
 
     Only of a job that became slow: the job may not use the interface.
     """
+    if not frames.tells((PORT, CARDS)):
+        return None
     if step_times.slowdown(frames) is None and transfers.fallen(frames) is None:
         return None
     lines = frames.message(PORT)

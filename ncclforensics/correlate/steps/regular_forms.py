@@ -28,6 +28,8 @@ _TOOK = (
 )
 MOSTLY = 0.5  # share of the steps
 MOST_FORMS = 24
+SAMPLE = 4096  # lines of all logs that tell whether a form is of steps, in equal shares
+LEAST_OF_EACH = 8  # of a log and form: twice the steps that `roles` needs
 MOMENT = 1e8  # seconds: a number as large is a time of day since 1970
 EVENTS = 2  # forms without numbers, at least, that mark steps
 WHO = {
@@ -66,7 +68,7 @@ def told(frames: Frames) -> Frames:
 
 def tell_steps(frames: Frames) -> bool:
     """Whether lines are those of a training: of ranks in step, or of parts of steps."""
-    for form in _forms(frames):
+    for form in _sampled(frames):
         names = form.values.select(kind=kinds(named(pl.col("raw"))))
         known = names.select((pl.col("kind") != UNSAID).any()).item()
         known = known or form.values["unit"].count() > 0
@@ -78,11 +80,11 @@ def tell_steps(frames: Frames) -> bool:
 
 
 def steps(frames: Frames) -> pl.DataFrame:
-    """Return `source step rank line form` of all lines that tell a step."""
+    """Return `source step rank line form` of a sample of lines that tell a step."""
     kept = ("source", "step", "rank", "line")
     told = [
         form.lines.select(kept).with_columns(form=pl.lit(number))
-        for number, form in enumerate(_forms(frames))
+        for number, form in enumerate(_sampled(frames))
     ]
     empty = pl.DataFrame(schema={c: WHO[c] for c in kept} | {"form": pl.Int32()})
     return pl.concat([empty, *told]).drop_nulls("step")
@@ -138,25 +140,43 @@ def marks(frames: Frames) -> pl.DataFrame:
 
 @remembered
 def _forms(frames: Frames) -> list[_Form]:
-    lines = frames.message(LINES)
-    if "shape" not in lines.columns or lines.is_empty():
-        return []
-    form = pl.col("shape").str.replace_all(_NAME_WITH_NUMBER, "@")
-    # `[Rank 3]` of a line that is about no group; below an agent, a task is a node
-    own = pl.when(pl.col("pg").is_null()).then("group_rank")
-    agents = any(name.startswith("torchelastic.") for name in frames.messages)
-    task = pl.when(pl.col("local_rank").is_null() & pl.lit(not agents)).then("task")
-    lines = lines.with_columns(
-        pl.coalesce("rank", own, task).alias("rank"),
-        form=form,
-        at=pl.coalesce("t", "yearless", "dayless"),
-    ).with_row_index("record")
+    return _found(_formed(frames))
+
+
+@remembered
+def _sampled(frames: Frames) -> list[_Form]:
+    """Return the forms of the last lines of each log: whether they are of steps."""
+    lines = _formed(frames)
+    each = max(SAMPLE // max(lines["source"].n_unique(), 1), LEAST_OF_EACH)
+    behind = pl.int_range(pl.len(), 0, -1).over("source", "form")
+    return _found(lines.filter(behind <= each))
+
+
+def _found(lines: pl.DataFrame) -> list[_Form]:
     common = lines["form"].value_counts().sort("count", "form")["form"]
     found = (
         _of_form(lines.filter(pl.col("form") == one))
         for one in common.reverse().head(MOST_FORMS)
     )
     return [form for form in found if form is not None]
+
+
+@remembered
+def _formed(frames: Frames) -> pl.DataFrame:
+    """Return the regular lines with `record form at`, and a rank that may be theirs."""
+    lines = frames.message(LINES)
+    if "shape" not in lines.columns:
+        return pl.DataFrame(schema={"source": pl.String, "form": pl.String})
+    form = pl.col("shape").str.replace_all(_NAME_WITH_NUMBER, "@")
+    # `[Rank 3]` of a line that is about no group; below an agent, a task is a node
+    own = pl.when(pl.col("pg").is_null()).then("group_rank")
+    agents = any(name.startswith("torchelastic.") for name in frames.messages)
+    task = pl.when(pl.col("local_rank").is_null() & pl.lit(not agents)).then("task")
+    return lines.with_columns(
+        pl.coalesce("rank", own, task).alias("rank"),
+        form=form,
+        at=pl.coalesce("t", "yearless", "dayless"),
+    ).with_row_index("record")
 
 
 def _of_form(lines: pl.DataFrame) -> _Form | None:

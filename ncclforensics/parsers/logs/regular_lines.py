@@ -7,8 +7,9 @@ lines that are alike but for their numbers, in the end of each log.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import polars as pl
 
 from ncclforensics.model.frames import Frames
@@ -38,6 +39,15 @@ SEPARATED = rf"^[^,;\t|│┃]*(?:{CUT}\s*[\w.+#\"-]*\s*){{3,}}$"
 IS_NUMBER = rf"(?:^|{CUT})\s*\"?\d+(?:\.\d+)?\"?\s*(?:{CUT}|$)"
 
 
+class _End(NamedTuple):
+    """The end of log `number`, of so many lines in all; `cut` if it has more."""
+
+    number: int
+    lines: int
+    data: bytes
+    cut: bool
+
+
 def read(sources: Sequence[Source], lines: pl.DataFrame) -> Frames:
     """Return the regular lines of logs as MESSAGE, with `place`, `shape` and `names`.
 
@@ -49,10 +59,10 @@ def read(sources: Sequence[Source], lines: pl.DataFrame) -> Frames:
     known = [(n, s) for n, s in enumerate(sources) if s.name in count]
     share = ALL_BYTES // max(len(known), 1)
     most = min(max(share, LEAST_BYTES), MOST_BYTES)
-    ends = [_end(n, source, count[source.name], most) for n, source in known]
-    if not ends:
+    ends = [_End(n, count[s.name], *_end(s, most)) for n, s in known]
+    if not any(end.data for end in ends):
         return Frames()
-    every = _redrawn(pl.concat(ends))
+    every = _redrawn(_numbered(ends))
     shape = pl.col("raw").str.strip_chars().str.replace_all(NUMBER, "#")
     shape = shape.str.replace_all(" +", " ")
     fit = pl.col("raw").str.len_bytes() <= LONGEST
@@ -104,8 +114,11 @@ def _redrawn(lines: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _end(number: int, source: Source, count: int, most: int) -> pl.DataFrame:
-    """Return `line raw` of the last `most` bytes; line 1 is number * FILE + 1."""
+def _end(source: Source, most: int) -> tuple[bytes, bool]:
+    """Return the last `most` bytes of a log from a line's begin on, and if it is cut.
+
+    An LF is behind each line. Of a compressed log they are the first.
+    """
     cut = source.compression is None and source.bytes > most
     try:
         with source.open() as stream:
@@ -114,11 +127,23 @@ def _end(number: int, source: Source, count: int, most: int) -> pl.DataFrame:
                 stream.readline()
             data = utf8(stream).read(most)
     except (OSError, ValueError):
-        data = b""
-    block = decoded(data, 1)
-    rows = block.rows(0, block.count)
-    first = count - rows.height + 1 if cut else 1
-    return rows.select(pl.col("line") + number * FILE + first - 1, "raw")
+        return b"", False
+    return data if data.endswith(b"\n") or not data else data + b"\n", cut
+
+
+def _numbered(ends: Sequence[_End]) -> pl.DataFrame:
+    """Return `line raw`; line 1 of log n is n * FILE + 1.
+
+    They are decoded together: to begin costs as much as hundreds of lines.
+    """
+    raw = decoded(b"".join(end.data for end in ends), 1).lines["raw"]
+    heights = np.array([end.data.count(b"\n") for end in ends])
+    above = [
+        n * FILE + (count - height if cut else 0)
+        for (n, count, _, cut), height in zip(ends, heights.tolist(), strict=True)
+    ]
+    row = np.arange(1, raw.len() + 1) - np.repeat(heights.cumsum() - heights, heights)
+    return pl.DataFrame([pl.Series("line", np.repeat(above, heights) + row), raw])
 
 
 def _under_names(
