@@ -30,7 +30,7 @@ from ncclforensics.parsers.logs import last_words, second_look
 from ncclforensics.report.build import build, other
 from ncclforensics.report.coverage import interrupted
 from ncclforensics.sources import discover
-from ncclforensics.theory import running_note, slow_ranks
+from ncclforensics.theory import running_note, slow_jobs
 from ncclforensics.verdict import (
     actions,
     clue,
@@ -258,7 +258,7 @@ def _explained(
         report = _reported(own, judging.ranked(own, None, select, ignore))[1]
         others.append(other(report, job_, attempt))
     if _may_only_be_slow(ranked):
-        joined = slow_ranks.with_lateness(joined)
+        joined = slow_jobs.with_lateness(joined)
     return joined, ranked, msgspec.structs.replace(built, others=tuple(others))
 
 
@@ -287,7 +287,7 @@ def _reported(
     gain = None
     if ranked.outcome != "failure" and _may_only_be_slow(ranked):
         try:
-            gain = slow_ranks.gain(joined)
+            gain = slow_jobs.gain(joined)
         except Exception as error:  # evidence has forms that nobody has tried
             lost = statements.failed("slow-rank", error)
             ranked = dataclasses.replace(

@@ -56,7 +56,7 @@ from ncclforensics.model.findings import (
     NotChecked,
     Suspect,
 )
-from ncclforensics.theory import slow_ranks
+from ncclforensics.theory import slow_jobs, slow_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -195,7 +195,7 @@ def _socket(frames: Frames) -> Finding | None:
 
 def _by_calls(frames: Frames) -> Finding | None:
     """Find groups or links whose calls take longer than in sisters, or than before."""
-    if not slow_ranks.runs(frames):
+    if slow_jobs.sure(frames) in (None, "possible"):
         return None
     if (told := transfers.slower(frames)) is not None:
         sisters = "on other links" if told.is_message else "in its sister groups"

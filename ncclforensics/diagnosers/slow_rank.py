@@ -71,7 +71,7 @@ from ncclforensics.evidence import common, profiler_reports, told_stragglers
 from ncclforensics.model.findings import Cite, Finding, NotChecked, RuledOut
 from ncclforensics.model.folding import count
 from ncclforensics.model.words import lasted, percent
-from ncclforensics.theory import last_stage, slow_ranks, uneven_load
+from ncclforensics.theory import last_stage, slow_jobs, slow_ranks, uneven_load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -94,6 +94,7 @@ RECORD = "py-spy record -d 30 -o slow.svg -p PID   # of the rank, and of a peer"
 EXPLAINS = ()
 SPREADS = False
 
+SURE = ("possible", "likely", "certain")
 OFTEN = (
     0.5  # share of the calls that it comes last to, from which on nobody else can be
 )
@@ -101,16 +102,15 @@ OFTEN = (
 
 def diagnose(frames: Frames) -> Iterator[Statement]:
     """Name the ranks that others wait for all the time, in a job that runs."""
-    if not (slow_ranks.runs(frames) or slow_ranks.awaits_slow(frames)):
+    sure = slow_jobs.sure(frames)
+    if sure is None:
         return
     known = slow_ranks.excess(frames) is not None
     told = slow_ranks.slow(frames) if known else None
     by_word = told_stragglers.told(frames) or profiler_reports.slowest(frames)
     if told is not None and told.is_named:
         finding = _finding(frames, told)
-        if finding.confidence == "certain" and not slow_ranks.runs(frames):
-            finding = replace(finding, confidence="likely")
-        yield finding
+        yield replace(finding, confidence=min(finding.confidence, sure, key=SURE.index))
     elif by_word is not None:
         yield _by_word(frames, by_word)
     elif not known:
@@ -201,7 +201,7 @@ def _finding(frames: Frames, told: Slow) -> Finding:
         else replace(common.collective(frames, told.worst), seq=None)
     )
     late = lasted(told.late)
-    cost = slow_ranks.cost(frames, told)
+    cost = slow_jobs.cost(frames, told)
     alone = len(told.ranks) == 1
     verb, works = ("is", "works") if alone else ("are", "work")
     looks = _looks(hosts)

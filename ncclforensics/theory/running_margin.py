@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ncclforensics.theory import ends as ends_
-from ncclforensics.theory import standstill, weights
+from ncclforensics.theory import slow_ranks, standstill, weights
+from ncclforensics.theory.explanations import running
 from ncclforensics.theory.story import culprits
 
 if TYPE_CHECKING:
@@ -27,10 +28,12 @@ def margin(case: Case, ends: Sequence[Told]) -> float | None:
     """Return by how many bits "running" is cheaper than the cheapest failures.
 
     None if it does not explain every end, or if there is none. That a dump is not there
-    is as likely in either, so unseen ranks do not count.
+    is as likely in either, so unseen ranks do not count. A slow rank is why a job that
+    runs is dumped, and a coincidence in one that fails.
     """
+    slow = slow_ranks.tells_why(case.frames)
     # what speaks against a running job counts once, at however many ends
-    of_job = weights.bits("running") + weights.bits(
+    of_job = weights.bits(running.prior(case)) + weights.bits(
         "long wait", standstill.waited_long(case.frames)
     )
     runs = of_job
@@ -38,17 +41,18 @@ def margin(case: Case, ends: Sequence[Told]) -> float | None:
     for told in ends:
         if told.end.kind == "unseen":
             continue
-        running = next((s for s in told.stories if s.what == "running"), None)
-        if running is None:
+        on = next((s for s in told.stories if s.what == "running"), None)
+        if on is None:
             return None
         blaming = next(s for s in told.stories if s.what != "running")
-        runs += running.cost - of_job
+        runs += on.cost - of_job
         named.setdefault((blaming.slug, blaming.what), []).append(blaming)
-    if not named:
+    if not (named or slow):
         return None
     blamed = {r for stories in named.values() for s in stories for r in s.ranks}
     idle = len(unheld(case) - blamed)
     fails = sum(_jointly(case, stories) for stories in named.values())
+    fails += weights.bits("slow before", slow)
     return fails + weights.bits("unexplained idle", min(idle, weights.MOST)) - runs
 
 

@@ -1,4 +1,4 @@
-"""Which ranks make a job slow that runs: by how much, and who else could be meant.
+"""Which ranks make a job slow: by how much, and who else could be meant.
 
 A rank is slow if its own time is above that of the ranks of its role by a share of the
 time that counts, all through the history, and if it is the last to come far more often
@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from ncclforensics.correlate.runs import job
 from ncclforensics.correlate.timing.logged_time import logged_time
 from ncclforensics.correlate.timing.own_time import (
     CHANCE,
@@ -21,19 +20,15 @@ from ncclforensics.correlate.timing.own_time import (
     OwnTime,
     own_time,
 )
-from ncclforensics.evidence import common
-from ncclforensics.model.findings import Gain
+from ncclforensics.evidence import common, transfers
 from ncclforensics.model.frames import Frames, remembered
 from ncclforensics.model.step_parts import DATA
-from ncclforensics.model.tables import conform
 from ncclforensics.model.words import percent
 from ncclforensics.theory import (
     lateness_test,
     own_excess,
     rank_layouts,
-    standstill,
     uneven_load,
-    weigh,
 )
 
 ERRORS = 2.0  # standard errors above zero, to be a candidate; chance decides later
@@ -311,41 +306,6 @@ def _told(
     )
 
 
-@remembered
-def runs(frames: Frames) -> bool:
-    """Whether the job ran well as far as its lines and dumps tell."""
-    if job.signs_of_failure(frames) or job.is_unseen(frames):
-        return False
-    return frames["calls"].is_empty() or weigh.is_moving(frames)
-
-
-def may_run(frames: Frames) -> bool:
-    """Whether the job ran well, or nothing tells that it stands still."""
-    if runs(frames):
-        return True
-    told = job.signs_of_failure(frames) or job.is_unseen(frames)
-    return not told and standstill.standing(frames).answer != "yes"
-
-
-def awaits_slow(frames: Frames) -> bool:
-    """Whether ranks wait for no other than a slow one, as they do all the time.
-
-    Then that nothing tells that the job goes on is no reason to take it for hung: what
-    is slow is dumped for that reason.
-    """
-    told = slow(frames) if may_run(frames) else None
-    if told is None or not told.is_named:
-        return False
-    ends = weigh.weighed(frames).ends
-    sure = any(one.confidence not in (None, "possible") for one in ends)
-    return not sure and {r for one in ends for r in one.story.ranks} <= {*told.ranks}
-
-
-def goes_on(frames: Frames) -> bool:
-    """Whether the calls that ranks are in are those of a job that runs well."""
-    return not frames["calls"].is_empty() and runs(frames)
-
-
 def shows_gpus(frames: Frames) -> bool:
     """Whether a slow GPU shows: by its times, or where the CPU waits for it."""
     told = own_time(frames)
@@ -354,39 +314,11 @@ def shows_gpus(frames: Frames) -> bool:
     )
 
 
-def with_lateness(frames: Frames) -> Frames:
-    """Return the frames with `lateness`, if the job may run and has a history."""
-    above = excess(frames) if may_run(frames) else None
-    if above is None:
-        return frames
-    told = above.select("rank", "slice", pl.col("more").alias("share"))
-    tables = {**frames.tables, "lateness": conform("lateness", told)}
-    return Frames(tables, frames.messages)
-
-
-def cost(frames: Frames, told: Slow) -> str:
-    """Return ", 38 GPU hours a day" for what a job loses.
-
-    A job has as many ranks as have a history, at least.
-    """
-    size = job.facts(frames)["world_size"]
-    least = "" if isinstance(size, int) else "at least "
-    hours = 24 * (size if isinstance(size, int) else told.known) * told.gain
-    return f", {least}{hours:,.0f} GPU hours a day" if hours >= 1 else ""
-
-
-def gain(frames: Frames) -> Gain | None:
-    """Return what is gained fastest in a job that may run; None if nothing is."""
-    told = slow(frames) if may_run(frames) else None
-    if told is None:
-        return None
-    hosts = common.hosts_of(frames, told.ranks) or told.hosts
-    verb = "costs" if len(told.ranks) == 1 else "cost"
-    unless = ", unless they have other work to do" if told.may_be_stage else ""
-    return Gain(
-        text=f"{common.ranks(told.ranks)}{common.on(hosts)} {verb} "
-        f"{told.lost} of each step{cost(frames, told)}{unless}",
-        ranks=told.ranks,
-        hosts=hosts,
-        share=told.gain,
-    )
+@remembered
+def tells_why(frames: Frames) -> bool:
+    """Whether the history names a rank or a group for which ranks wait all the time."""
+    told = slow(frames)
+    if told is not None and told.is_named:
+        return True
+    group = transfers.slower(frames)
+    return group is not None and not group.even

@@ -59,11 +59,13 @@ class Told:
 class Weighed:
     """The results for all ends of a standstill, those that block most ranks first.
 
-    There are none if the job `runs`: that explains what its ranks did far more cheaply.
+    There are none if the job `runs`: that explains what its ranks did far more cheaply,
+    by `running` bits, which are null if it does not explain it at all.
     """
 
     ends: tuple[Told, ...] = ()
     runs: bool = False
+    running: float | None = None
 
     def of(self, *slugs: str) -> list[Told]:
         """Return the results of some classes that are sure enough to report."""
@@ -128,10 +130,10 @@ def weighed(frames: Frames) -> Weighed:
     runs = running_margin.margin(case, told)
     # that nothing failed is as much of a promise as a name
     if runs is not None and runs >= weights.CERTAIN:
-        return Weighed(runs=True)
+        return Weighed(runs=True, running=runs)
     if runs is not None and runs > -weights.POSSIBLE:
         told = tuple(replace(one, confidence=None) for one in told)
-    return Weighed(told)
+    return Weighed(told, running=runs)
 
 
 @remembered

@@ -21,7 +21,7 @@ from ncclforensics.model.findings import Cite, Collective, Course, Onset, Seen
 from ncclforensics.model.frames import remembered
 from ncclforensics.model.tables import CITE, FAILING
 from ncclforensics.parsers.logs import grammar
-from ncclforensics.theory import slow_ranks, wording
+from ncclforensics.theory import slow_jobs, wording
 
 if TYPE_CHECKING:
     from ncclforensics.model.findings import Finding, Ranked
@@ -40,7 +40,7 @@ MAX_NS = 2**63 - 1
 
 def of(frames: Frames, ranked: Ranked) -> Course:
     """Return onset and echoes of a ranked analysis; empty if nothing stopped."""
-    if ranked.outcome == "no-failure" or slow_ranks.goes_on(frames):
+    if ranked.outcome == "no-failure" or slow_jobs.goes_on(frames):
         return Course()
     named = ranked.verdict if ranked.outcome == "failure" else None
     return Course(_onset(frames, ranked), _seen(frames, named), _held(frames, named))
@@ -70,7 +70,7 @@ def with_call(frames: Frames, ranked: Ranked) -> Ranked:
     verdict = ranked.verdict
     if verdict is None or ranked.outcome != "failure" or not ranked.findings:
         return ranked
-    if slow_ranks.goes_on(frames):
+    if slow_jobs.goes_on(frames):
         return ranked
     known = verdict.collective
     if known is not None and (known.seq is not None or (known.op and known.call_site)):
