@@ -48,6 +48,7 @@ FOLDERS = (
     rf"(?:global[-_]?)?{RANK}",  # Open MPI and Horovod --output-filename: rank.3/stdout
     rf"(?P<host>{HOST})",
     rf"(?P<host>{POD})",
+    rf"{POD}_(?P<host>(?=\D*\d){ANY_HOST})",
     r"attempt_(?P<attempt>\d+)",
     # Ray's logs of a cluster, a folder per node
     r"(?P<host>(?:10|172|192)(?:\.\d{1,3}){3})",
@@ -91,9 +92,9 @@ FILES = (
     r"std_log_process_(?P<rank>\d{1,5})",
     # NeMo: nemo_log_globalrank-5_localrank-5
     r".*globalrank-(?P<rank>\d+)_localrank-(?P<local_rank>\d+)",
-    r".*(?<![a-z])local[-_]?rank[-_.=]?(?P<local_rank>\d{1,3})(?!\d|[-_.]\d{1,4}(?!\d))",
+    r".*(?<![a-z])local[-_]?(?:rank)?[-_.=]?(?P<local_rank>\d{1,3})(?!\d|[-_.]\d{1,4}(?!\d))",
     rf".*{SUBRANK}.*",
-    rf"(?:.*(?<![a-z]))??(?:global[-_]?)?{RANK}(?![-_]\d{{1,5}}(?!\d)).*",
+    rf"(?:.*(?<![a-z]))??(?:global[-_]?|g)?{RANK}(?![-_]\d{{1,5}}(?!\d)).*",
     # dmesg -T, journalctl -k, nvidia-smi -q, with their options
     rf"(?:dmesg|kern(?:el)?|syslog|messages|journal(?:ctl)?|nvidia[._-]?smi|systemctl"
     # an option is none of the host, also where what follows it names none; `*+` loses

@@ -72,6 +72,29 @@ def _in_order(claims: pl.DataFrame, here: pl.DataFrame, node: str) -> pl.DataFra
     return told.explode("local_rank", "rank").select(here.columns)
 
 
+def in_blocks(ranks: pl.DataFrame) -> pl.DataFrame:
+    """Return `rank host` of all ranks if those known fill equal blocks, one a host.
+
+    `ranks` has the `rank` and `host` of each. Of each host, two ranks are known.
+    """
+    known = ranks.drop_nulls("host")
+    hosts, many = known["host"].n_unique(), ranks.height
+    nothing = known.select("rank", "host").clear()
+    if known.height == many or hosts < 2 or many % hosts:
+        return nothing
+    if ranks["rank"].sort().to_list() != [*range(many)]:
+        return nothing
+    block = pl.col("rank") // (many // hosts)
+    each = known.group_by(block.alias("block")).agg(
+        pl.col("host").first(), one=pl.col("host").n_unique() == 1, many=pl.len()
+    )
+    agree = each.height == hosts == each["host"].n_unique()
+    if not (agree and each["one"].all() and bool((each["many"] >= AGREE).all())):
+        return nothing
+    told = ranks.select("rank", block.alias("block"))
+    return told.join(each, on="block").select("rank", "host")
+
+
 def placed(claims: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     """Return `claims` with null ranks filled in by host and local rank.
 

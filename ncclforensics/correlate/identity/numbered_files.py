@@ -43,23 +43,36 @@ def owners(frames: Frames, claims: pl.DataFrame) -> pl.DataFrame:
     told = claims.drop_nulls(["source", "rank"])
     told = told.group_by("source").agg(pl.col("rank").unique().alias("told"))
     logs = frames["sources"].filter(pl.col("kind").is_in(["log", "empty", "unknown"]))
-    files = logs.select("source").unique().join(told, on="source", how="left")
+    logs = logs.select("source", "host").unique("source", maintain_order=True)
+    files = logs.join(told, on="source", how="left")
     if not files["told"].null_count():  # none is left to be told
         return without_rows(OWNERS)
-    one = pl.concat([_of_one_process(frames), _of_own_steps(frames)]).unique()
-    stacks, everyone = one, _everyone(frames)
+    own = _of_own_steps(frames)
+    single = own.filter(~own.str.contains(OF_SEVERAL))
+    stacks = pl.concat([_of_one_process(frames), single]).unique()
+    everyone = _everyone(frames)
     unsure = files["told"].count() < AGREE and stacks.is_empty() and not everyone
     alone = pl.col("told").list.len() == 1
     confirming = files.filter(alone & pl.col("source").is_in(stacks.implode()))
     found = [
         _through_folders(files),
+        _of_nodes(files, own),
         _without_a_number(files),
         confirming.select("source", rank=pl.col("told").list.first()),
     ]
     if not unsure:  # else nothing more can confirm it
         numbered = (_numbered(files, stacks, everyone, n) for n in range(NUMBERS))
         found = [*numbered, *found]
-    return pl.concat(found).unique("source", keep="first", maintain_order=True)
+    ranks = pl.concat(found).unique("source", keep="first", maintain_order=True)
+    return _once(ranks.join(files, on="source", how="left", maintain_order="left"))
+
+
+def _once(ranks: pl.DataFrame) -> pl.DataFrame:
+    """Return `source rank` but for files that are numbered anew on each host."""
+    name = pl.col("source").str.replace(r"^.*/", "").str.replace_all(r"\d+", "#")
+    hosts = pl.col("host").drop_nulls().n_unique().over("name", "rank")
+    again = (hosts > 1).any().over("name")
+    return ranks.with_columns(name=name).filter(~again).select("source", "rank")
 
 
 def _through_folders(files: pl.DataFrame) -> pl.DataFrame:
@@ -80,6 +93,27 @@ def _through_folders(files: pl.DataFrame) -> pl.DataFrame:
     in_folder = pl.len().over("alike", "1").min().over("alike")
     several = (folders >= AGREE) & (in_folder >= AGREE)
     return _confirmed(named, several & _are_all())
+
+
+def _of_nodes(files: pl.DataFrame, stacks: pl.Series) -> pl.DataFrame:
+    """Return `source rank` of files by the numbers of their node and on it.
+
+    All nodes, from 0 on, have as many files of one process each, from 0 on.
+    """
+    node_ = r"^(.*(?:node|host|pod|worker|machine|server)s?[-_.]?)(\d{1,4})"
+    parts = node_ + r"(\D.*\D|\D)(\d{1,2})(\D*)$"
+    named = (
+        files.with_columns(pl.col("source").str.extract_groups(parts).alias("of"))
+        .unnest("of")
+        .with_columns(pl.col("2", "4").cast(pl.Int64), alike=pl.struct("1", "5"))
+        .drop_nulls(["2", "4"])
+    )
+    node, turn = pl.col("2"), pl.col("4")
+    many, each = ((n.max() + 1).over("alike") for n in (node, turn))
+    once = pl.struct("2", "4").n_unique().over("alike") == pl.len().over("alike")
+    all_ = (many * each == pl.len().over("alike")) & (many > 1) & (each > 1) & once
+    alone = pl.col("source").is_in(stacks.implode()).all().over("alike")
+    return _confirmed(named.with_columns(rank=node * each + turn), all_ & alone)
 
 
 def _without_a_number(files: pl.DataFrame) -> pl.DataFrame:
@@ -119,8 +153,7 @@ def _of_own_steps(frames: Frames) -> pl.Series:
         each.group_by("source").agg(own=whole).filter("own")["source"]
         for each in (in_tables, in_lines)
     ]
-    files = pl.concat(own).unique()
-    return files.filter(~files.str.contains(OF_SEVERAL))
+    return pl.concat(own).unique()
 
 
 def _everyone(frames: Frames) -> int:

@@ -82,6 +82,7 @@ def identify(frames: Frames) -> Frames:
     resolved, notes = _resolved(claims)
     known = ranked.adding(ranks=resolved)
     known = _filled(known, placements.by_slots(known), ["rank"], "host")
+    known = _filled(known, node_order.in_blocks(known["ranks"]), ["rank"], "host")
     tasks = exit_records.hosts_of_tasks(known)
     resolved = _filled(known, tasks.drop(CITE), ["rank"], "host")["ranks"]
     unheard = tasks.join(resolved, on="rank", how="anti")

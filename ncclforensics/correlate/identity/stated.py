@@ -17,7 +17,7 @@ from ncclforensics.model.tables import with_nulls
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
-SAID, BEHIND = "python.rank_of", "python.rank_on"
+SAID = ("python.rank_of", "python.rank_on", "python.process_of")
 CAPTURED = {
     **dict.fromkeys(("of", "on", "there", "text"), pl.String()),
     **dict.fromkeys(("told", "numbered", "turn"), pl.Int64()),
@@ -58,7 +58,7 @@ def stated(frames: Frames) -> pl.DataFrame:
     With `world_size local_rank host pid`, and the columns of events. None of a number
     that is of a group or of another rank.
     """
-    lines = with_nulls(frames.message(SAID, BEHIND), CAPTURED)
+    lines = with_nulls(frames.message(*SAID), CAPTURED)
     text = pl.col("text")
 
     def number(*forms: str) -> pl.Expr:

@@ -16,7 +16,8 @@ _UNIT = "[mun]?s"
 # words, the last with its unit, what stands between, a timedelta's hours and minutes, a
 # number, its unit, and what makes it a rate
 _TOKEN = (
-    rf"(?:((?:[\p{{L}}_][\p{{L}}_-]* ){{0,3}})({_WORD})(?: ?\(({_UNIT}|t)\))?)?"
+    rf"(?:((?:[\p{{L}}_][\p{{L}}_-]* ){{0,3}})({_WORD}(?:\(\w+\))??)"
+    rf"(?: ?\(({_UNIT}|t)\))?)?"
     r"[\"']?[\s:=#|@~-]{0,12}([\"'(\[{]{0,2})"
     rf"(?:(0{{1,2}}):(\d\d):)?({_NUMBER})(?: ?({_UNIT}|secs?)\b)?(/ ?\p{{L}}+|%)?"
 )
@@ -27,6 +28,7 @@ _RATE = r"(?i)(?:/|_per_)(?:s|sec|seconds?|min|minute|hour|h|day)$"
 _IN_NAME = rf"(?i)(?:[_(]|tim(?:e|ing|er)_)({_UNIT})(?:\)|/.*)?$"
 # a column of one rank among others: `rank_3/forward_s`, `forward.r3`
 _OF_RANK = r"(?i)^(?:(.*?)[/_. ])?r(?:an)?k?[_-]?(\d{1,5})(?:[/_. ](.*))?$"
+_STEM = r"([^/]+?)(?:\.[a-z]+)?$"
 _CUTS = r"\s*[,;\t|│┃]\s*"
 _NUMBERED = rf"^\"?(?:[A-Za-z]+[-_])?({_NUMBER}) ?({_UNIT})?\"?$"  # also `trainer-12`
 
@@ -35,20 +37,25 @@ def cells(lines: pl.DataFrame) -> pl.DataFrame:
     """Return `record slot name number unit whole of_rank`, a row a number of `lines`.
 
     `slot` is its place in the line, `whole` whether it is written without a point,
-    `of_rank` the rank in its name. Rates are left out. `lines` has `record text names`.
+    `of_rank` the rank in its name. Rates are left out. `lines` has `record source text
+    names`.
     """
     told = _of_table(lines) if lines["names"].count() else _of_text(lines)
-    in_name = pl.col("name").str.extract(_IN_NAME)
+    # a table of one part has the name of its file
+    table = lines.select("record", table=pl.col("source").str.extract(_STEM))
+    told = told.join(table, on="record", maintain_order="left")
     told = told.filter(~pl.col("name").str.contains(_RATE).fill_null(value=False))
     told = told.with_columns(of_rank=pl.col("name").str.extract_groups(_OF_RANK))
     ranked = pl.col("of_rank").struct
-    rest = pl.concat_str(ranked.field("1"), ranked.field("3"), ignore_nulls=True)
     of_rank = ranked.field("2").cast(pl.Int64)
-    return told.with_columns(
-        pl.coalesce("unit", in_name).alias("unit"),
-        name=pl.when(of_rank.is_not_null() & (rest != "")).then(rest).otherwise("name"),
+    rest = pl.concat_str(ranked.field("1"), ranked.field("3"), ignore_nulls=True)
+    rest = pl.when(rest != "").then(rest).otherwise("table")
+    told = told.with_columns(
+        name=pl.when(of_rank.is_not_null()).then(rest).otherwise("name"),
         of_rank=of_rank,
     )
+    in_name = pl.col("name").str.extract(_IN_NAME)
+    return told.with_columns(pl.coalesce("unit", in_name).alias("unit")).drop("table")
 
 
 def _of_text(lines: pl.DataFrame) -> pl.DataFrame:
@@ -78,7 +85,11 @@ def _of_text(lines: pl.DataFrame) -> pl.DataFrame:
             groups=pl.col("token").str.extract_groups(_TOKEN),
         )
         # `Data: 0.021 (0.035)`: the mean so far stands behind it
-        .filter(name.is_not_null() | ~token.field("4").str.contains("(", literal=True))
+        .filter(
+            name.is_not_null()
+            | (pl.col("slot") == 0)
+            | ~token.field("4").str.contains("(", literal=True)
+        )
         # `2458.9/s` is a rate, `252 ms/it` a time
         .filter((behind.fill_null("%") == "%") | token.field("8").is_not_null())
         .select(

@@ -28,14 +28,16 @@ MOST_BYTES = 512 << 10  # of the end of each log
 ALL_BYTES = 4 << 20  # of all logs, in equal shares
 LEAST_BYTES = 4 << 10  # tens of lines, even of thousands of logs
 NUMBER = r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
+TIME = r"# ?(?:[mun]?s|secs?)\b"  # what takes long is printed in another unit
 AGAIN = 4  # times that such a line is there
 TELLS = r"#.*#|[a-z_]s?[\"')]*[:= |]+#"  # several numbers, or one with its name
+STRING = r'"(?:[^"\\]|\\.)*"'
 MOST_SHAPES = 48
 LONGEST = 2000  # characters
 # what libraries print is known, and its numbers are no times of a step
 LIBRARIES = r" NCCL (?:INFO|WARN|TRACE) |\"coll_sn\":|\[c10d\]"
 CUT = r"[,;\t|│┃]"  # between the cells of a table
-SEPARATED = rf"^[^,;\t|│┃]*(?:{CUT}\s*[\w.+#\"-]*\s*){{3,}}$"
+SEPARATED = rf"^[^,;\t|│┃]*(?:{CUT}\s*[\w.+#\"/()%-]*\s*){{3,}}$"
 IS_NUMBER = rf"(?:^|{CUT})\s*\"?\d+(?:\.\d+)?\"?\s*(?:{CUT}|$)"
 
 
@@ -64,7 +66,7 @@ def read(sources: Sequence[Source], lines: pl.DataFrame) -> Frames:
         return Frames()
     every = _redrawn(_numbered(ends))
     shape = pl.col("raw").str.strip_chars().str.replace_all(NUMBER, "#")
-    shape = shape.str.replace_all(" +", " ")
+    shape = shape.str.replace_all(TIME, "#s").str.replace_all(" +", " ")
     fit = pl.col("raw").str.len_bytes() <= LONGEST
     shaped = every.filter(fit).with_columns(
         shape.alias("shape"), file=pl.col("line") // FILE
@@ -81,8 +83,7 @@ def read(sources: Sequence[Source], lines: pl.DataFrame) -> Frames:
     kept = shaped.join(often, on=["file", "shape"], how="semi", maintain_order="left")
     if kept.is_empty():
         return Frames()
-    segments = framing.frame(kept.select("raw", line="place"))
-    whole = segments.filter(pl.col("part") == 0)
+    whole = _whole(framing.frame(kept.select("raw", line="place")))
     told = event_rows.as_events(whole, _AS_MESSAGE).drop("line")
     told = told.hstack(whole.select(place="line"))
     told = told.join(
@@ -91,8 +92,9 @@ def read(sources: Sequence[Source], lines: pl.DataFrame) -> Frames:
         maintain_order="left",
     )
     is_table = pl.col("shape").str.contains(SEPARATED)
-    # of a record, numbers stand outside of the line that it may hold
-    is_whole = is_table | pl.col("shape").str.starts_with("{")
+    # a shipper's record holds a line, and no number outside of it
+    outside = pl.col("whole").str.replace_all(STRING, "").str.contains(r"\d")
+    is_whole = is_table | (pl.col("shape").str.starts_with("{") & outside)
     told = told.with_columns(
         pl.when(is_whole).then("whole").otherwise("text").alias("text"),
         is_table=is_table,
@@ -101,6 +103,15 @@ def read(sources: Sequence[Source], lines: pl.DataFrame) -> Frames:
     told = told.join(named, on="place", how="left", maintain_order="left")
     told = told.with_columns(pl.col("place") % FILE).drop("is_table", "whole")
     return Frames({}, {MESSAGE: told})
+
+
+def _whole(segments: pl.DataFrame) -> pl.DataFrame:
+    """Put lines together again that framing parts where a header stands within them."""
+    if not segments["part"].max():
+        return segments
+    rest = pl.exclude("line", "text", "raw").drop_nulls().first()
+    parts = segments.group_by("line", maintain_order=True)
+    return parts.agg(rest, pl.col("text").str.join(""), pl.col("raw").first())
 
 
 def _redrawn(lines: pl.DataFrame) -> pl.DataFrame:
