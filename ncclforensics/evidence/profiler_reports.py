@@ -13,20 +13,19 @@ import polars as pl
 
 from ncclforensics.correlate.timing import logged_forms, logged_time
 from ncclforensics.correlate.timing.own_time import NAMED
+from ncclforensics.evidence import common
 from ncclforensics.evidence.told_stragglers import Told
 from ncclforensics.model.step_parts import BACKWARD as BACKWARDS
 from ncclforensics.model.step_parts import COMPUTE as COMPUTES
 from ncclforensics.model.step_parts import DATA as LOADS
 from ncclforensics.model.step_parts import WAITS as WAITS_FOR
-from ncclforensics.model.step_parts import kinds, named
+from ncclforensics.model.step_parts import WHOLE, kinds, named
 from ncclforensics.model.words import lasted, percent
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 REPORTED, KERNELS = "timers.lightning.profile", "timers.torch.profile"
-DATA, FORWARD, BACKWARD = "train_dataloader_next", "training_step", "backward"
-WHOLE = "run_training_batch"
 # the process is numbered on its node, which tells the rank of a job of one node
 FILE = r"-(\d{1,4})\.txt$"
 RANKS, CALLS = 4, 16  # at least
@@ -35,8 +34,11 @@ WAITS = 0.5  # of what it works longer, the least that it waits less
 
 
 def slowest(frames: Frames) -> Told | None:
-    """Return the one rank that works longer than all others, or None."""
-    return _by_lightning(frames) or _by_torch(frames) or _by_counters(frames)
+    """Return the rank, or the host, that works longer than all others; or None."""
+    for of in (_by_lightning, _by_torch, _by_counters):
+        if (told := of(frames)) is not None:
+            return told
+    return None
 
 
 def _by_lightning(frames: Frames) -> Told | None:
@@ -48,20 +50,26 @@ def _by_lightning(frames: Frames) -> Told | None:
     lines = lines.filter(pl.col("calls") >= CALLS)
     if lines.select(pl.struct("rank", "action").is_duplicated().any()).item():
         return None
-    parts = lines.pivot("action", index="rank", values="mean_s")
-    if not {DATA, FORWARD, BACKWARD, WHOLE} <= set(parts.columns):
+    # an action may hold others of its kind: `training_step` and `training_step.forward`
+    action = pl.col("action").str.extract(r"([^.]+)$")
+    longest = (
+        lines.with_columns(kind=kinds(named(action)))
+        .group_by("rank", "kind")
+        .agg(pl.col("mean_s").max())
+    )
+    parts = longest.drop_nulls().pivot("kind", index="rank", values="mean_s")
+    if not {LOADS, COMPUTES, BACKWARDS, WHOLE} <= set(parts.columns):
         return None
-    told = parts.drop_nulls().select(
+    told = parts.drop_nulls([LOADS, COMPUTES, BACKWARDS, WHOLE]).select(
         "rank",
-        own=pl.col(DATA) + pl.col(FORWARD),
-        reads=pl.col(DATA),
-        waits=BACKWARD,
-        whole=pl.col(DATA) + pl.col(WHOLE),
+        own=pl.col(LOADS) + pl.col(COMPUTES),
+        reads=pl.col(LOADS),
+        waits=BACKWARDS,
+        whole=pl.col(LOADS) + pl.col(WHOLE),
     )
     seen = logged_time.FORWARD
-    return _standing_out(
-        told, lines, "the reports of Lightning's profiler", "their backward", seen
-    )
+    report = "the reports of Lightning's profiler"
+    return _standing_out(frames, told, lines, report, "their backward", seen)
 
 
 def _by_torch(frames: Frames) -> Told | None:
@@ -74,9 +82,8 @@ def _by_torch(frames: Frames) -> Told | None:
     told = lines.select(
         "rank", own=own, reads=pl.lit(0.0), waits=waits, whole=own + waits
     )
-    return _standing_out(
-        told, lines, "the reports of torch's profiler", "NCCL's kernels", 1.0
-    )
+    report = "the reports of torch's profiler"
+    return _standing_out(frames, told, lines, report, "NCCL's kernels")
 
 
 def _by_counters(frames: Frames) -> Told | None:
@@ -101,18 +108,23 @@ def _by_counters(frames: Frames) -> Told | None:
     )
     last = lines.unique("rank", keep="last", maintain_order=True)
     text = pl.format("{}: {} s so far", "raw", "number")
-    return _standing_out(
-        told, last.with_columns(text=text), "its counters", "their reductions", 1.0
-    )
+    last = last.with_columns(text=text)
+    return _standing_out(frames, told, last, "its counters", "their reductions")
 
 
 def _standing_out(
-    told: pl.DataFrame, lines: pl.DataFrame, report: str, there: str, seen: float
+    frames: Frames,
+    told: pl.DataFrame,
+    lines: pl.DataFrame,
+    report: str,
+    there: str,
+    seen: float = 1.0,
 ) -> Told | None:
-    """Return the rank that works longer and waits less than all others; or None.
+    """Return who works longer and waits less than all others: a rank, or all of a host.
 
     `told` has `rank own reads waits whole`, in seconds: `reads` is of its `own`. `seen`
-    is the share of a rank's computing that its `own` tells.
+    is the share of a rank's computing that its `own` tells. They are those above the
+    widest gap between the ranks.
     """
     own, waits, reads = (
         pl.col(c) - pl.col(c).median() for c in ("own", "waits", "reads")
@@ -128,19 +140,31 @@ def _standing_out(
     if ranks.height < RANKS:
         return None
     ranks = ranks.sort("more", "rank", descending=[True, False])
-    slow, rest = ranks.row(0, named=True), ranks[1:]["more"]
+    gaps = (ranks["more"] - ranks["more"].shift(-1)).head(ranks.height // 2)
+    many = (gaps.arg_max() or 0) + 1
+    slow, rest = ranks[:many], ranks[many:]["more"]
+    who = tuple(slow["rank"].sort())
+    hosts = common.hosts_of(frames, who)
+    if many > 1 and (len(hosts) != 1 or who != common.ranks_on(frames, hosts)):
+        return None
     spread = float(str(rest.max())) - float(str(rest.min()))
-    least = NAMED * (1.0 if slow["reads"] else seen)
-    if slow["more"] < least or slow["more"] - float(str(rest.max())) < APART * spread:
+    more, less, longer = (
+        float(str(slow[c].mean())) for c in ("more", "less", "longer")
+    )
+    loads = bool(slow["reads"].all())
+    least = NAMED * (1.0 if loads else seen)
+    gap = float(str(slow["more"].min())) - float(str(rest.max()))
+    if more < least or gap < APART * spread or less < WAITS * more:
         return None
-    if slow["less"] < WAITS * slow["more"]:
-        return None
-    what = "loads each batch" if slow["reads"] else "computes"
+    one = many == 1
+    what = (
+        ("loads each batch" if one else "load each batch")
+        if loads
+        else ("computes" if one else "compute")
+    )
     how = (
-        f"by {report} it {what} {lasted(slow['longer'])} longer than "
-        f"the others, {percent(slow['more'])} of the time, and they wait for it in "
-        f"{there}"
+        f"by {report} {'it' if one else 'they'} {what} {lasted(longer)} longer than "
+        f"the others, {percent(more)} of the time, and {'they' if one else 'those'} "
+        f"wait for {'it' if one else 'them'} in {there}"
     )
-    return Told(
-        (slow["rank"],), how, True, lines.filter(pl.col("rank") == slow["rank"])
-    )
+    return Told(who, how, True, lines.filter(pl.col("rank").is_in(who)))

@@ -102,8 +102,11 @@ FILES = (
     rf"|ibstat|ibv[._-]devinfo|dcgmi?)(?>(?:[._-]{ASKED}(?![a-z0-9]))*)"
     rf"(?:[._-](?P<host>(?!{ASKED}$)(?:{HOST}|(?=\D*\d){ANY_HOST})))?",
     # the same by its host: fx111.dmesg; what conserver or ipmitool saves of a console
-    rf"(?P<host>{SHORT_HOST}|(?=\D*\d){ANY_HOST})(?:[._-](?:dmesg|kern(?:el)?|syslog|journal)"
+    rf"(?P<host>{SHORT_HOST}|(?=\D*\d){ANY_HOST})(?:[._-](?:dmesg|kern(?:el)?|syslog|journal"
+    r"|(?:nvidia[._-]?)?smi|dcgm)"
     r"|\.(?:console|sol))",
+    # an exporter's port: gpu0003_9400
+    rf"(?P<host>{SHORT_HOST})[_:]\d{{4,5}}",
     rf"(?:[a-z]+[._-])?(?P<host>{HOST})",
     # in the folder of a host or pod, `worker-30` is a process of it
     rf"(?:(?:describe|get|events?|pods?|yaml|logs?|kubectl)[._-])*(?P<pod>{POD})",

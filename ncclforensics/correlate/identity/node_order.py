@@ -75,7 +75,7 @@ def _in_order(claims: pl.DataFrame, here: pl.DataFrame, node: str) -> pl.DataFra
 def in_blocks(ranks: pl.DataFrame) -> pl.DataFrame:
     """Return `rank host` of all ranks if those known fill equal blocks, one a host.
 
-    `ranks` has the `rank` and `host` of each. Of each host, two ranks are known.
+    `ranks` has the `rank` and `host` of each. Two ranks are known of a host, or more.
     """
     known = ranks.drop_nulls("host")
     hosts, many = known["host"].n_unique(), ranks.height
@@ -86,10 +86,10 @@ def in_blocks(ranks: pl.DataFrame) -> pl.DataFrame:
         return nothing
     block = pl.col("rank") // (many // hosts)
     each = known.group_by(block.alias("block")).agg(
-        pl.col("host").first(), one=pl.col("host").n_unique() == 1, many=pl.len()
+        pl.col("host").first(), one=pl.col("host").n_unique() == 1
     )
-    agree = each.height == hosts == each["host"].n_unique()
-    if not (agree and each["one"].all() and bool((each["many"] >= AGREE).all())):
+    agree = each.height == hosts == each["host"].n_unique() and each["one"].all()
+    if not agree or known.height < AGREE * hosts:
         return nothing
     told = ranks.select("rank", block.alias("block"))
     return told.join(each, on="block").select("rank", "host")

@@ -6,6 +6,8 @@ it is what stands between two separators, and its name stands above the rows.
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
 from ncclforensics.model.step_parts import UNSAID, kinds, named
@@ -28,34 +30,59 @@ _RATE = r"(?i)(?:/|_per_)(?:s|sec|seconds?|min|minute|hour|h|day)$"
 _IN_NAME = rf"(?i)(?:[_(]|tim(?:e|ing|er)_)({_UNIT})(?:\)|/.*)?$"
 # a column of one rank among others: `rank_3/forward_s`, `forward.r3`
 _OF_RANK = r"(?i)^(?:(.*?)[/_. ])?r(?:an)?k?[_-]?(\d{1,5})(?:[/_. ](.*))?$"
-_STEM = r"([^/]+?)(?:\.[a-z]+)?$"
+_NUMBERED_NAME = r"[A-Za-z][A-Za-z0-9.-]*\d[A-Za-z0-9.-]*"
+_PLAIN = r"[^\W\d][\w./-]*"
+_SHARE = r"(?i)%|(?:^|_)(?:pct|percent)(?:_|$)"
+_PATH = r"^(.*?)([^/]+?)(?:\.[a-z]+)?$"
 _CUTS = r"\s*[,;\t|│┃]\s*"
 _NUMBERED = rf"^\"?(?:[A-Za-z]+[-_])?({_NUMBER}) ?({_UNIT})?\"?$"  # also `trainer-12`
 
 
 def cells(lines: pl.DataFrame) -> pl.DataFrame:
-    """Return `record slot name number unit whole of_rank`, a row a number of `lines`.
+    """Return `record slot name number unit whole of_rank log`, a row a number.
 
+    `log` is null where that is the source, else the folder of tables of one part each.
     `slot` is its place in the line, `whole` whether it is written without a point,
     `of_rank` the rank in its name. Rates are left out. `lines` has `record source text
     names`.
     """
     told = _of_table(lines) if lines["names"].count() else _of_text(lines)
-    # a table of one part has the name of its file
-    table = lines.select("record", table=pl.col("source").str.extract(_STEM))
-    told = told.join(table, on="record", maintain_order="left")
     told = told.filter(~pl.col("name").str.contains(_RATE).fill_null(value=False))
     told = told.with_columns(of_rank=pl.col("name").str.extract_groups(_OF_RANK))
     ranked = pl.col("of_rank").struct
-    of_rank = ranked.field("2").cast(pl.Int64)
     rest = pl.concat_str(ranked.field("1"), ranked.field("3"), ignore_nulls=True)
-    rest = pl.when(rest != "").then(rest).otherwise("table")
+    of_rank = ranked.field("2").cast(pl.Int64)
     told = told.with_columns(
-        name=pl.when(of_rank.is_not_null()).then(rest).otherwise("name"),
-        of_rank=of_rank,
+        of_rank=of_rank, rest=pl.when(of_rank.is_not_null()).then(rest)
     )
-    in_name = pl.col("name").str.extract(_IN_NAME)
-    return told.with_columns(pl.coalesce("unit", in_name).alias("unit")).drop("table")
+    # a table of one part has the name of its file
+    path = pl.col("source").str.extract_groups(_PATH).struct
+    paths = lines.select("record", folder=path.field("1"), table=path.field("2"))
+    told = told.join(paths, on="record", maintain_order="left").with_columns(
+        name=pl.when(pl.col("rest") == "")
+        .then("table")
+        .otherwise(pl.coalesce("rest", "name")),
+        log=pl.when(pl.col("rest") == "").then("folder"),
+    )
+    return with_units(told.drop("rest", "folder", "table"))
+
+
+def words(lines: pl.DataFrame) -> frozenset[str]:
+    """Return the words of lines of one form, of a table its cells, but for numbers."""
+    if lines["names"].count():
+        bare = {cell.strip() for cell in re.split(_CUTS, lines["text"][0])}
+        return frozenset(cell for cell in bare if re.search(r"[^\W\d]", cell))
+    text = re.sub(_NUMBERED_NAME, " ", lines["text"][0])
+    return frozenset(re.findall(_PLAIN, text))
+
+
+def with_units(told: pl.DataFrame) -> pl.DataFrame:
+    """Return numbers with the unit that their name tells, without shares."""
+    name = pl.col("name")
+    told = told.filter(~name.str.contains(_SHARE).fill_null(value=False))
+    return told.with_columns(
+        pl.coalesce("unit", name.str.extract(_IN_NAME)).alias("unit")
+    )
 
 
 def _of_text(lines: pl.DataFrame) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from ncclforensics.correlate.steps.regular_cells import cells
+from ncclforensics.correlate.steps.regular_cells import cells, with_units, words
 from ncclforensics.correlate.steps.regular_roles import Roles, roles
 from ncclforensics.model.frames import Frames, remembered
 from ncclforensics.model.step_parts import UNSAID, kinds, named
@@ -20,7 +20,6 @@ from ncclforensics.model.tables import TIME
 LINES = "timers.regular"
 _NAME_WITH_NUMBER = r"[A-Za-z][\w.-]*#[\w.#-]*"
 _HOST = r"[A-Za-z][A-Za-z0-9.-]*\d[A-Za-z0-9.-]*"
-_WORD = r"[\p{L}_][\p{L}_./-]*"
 # what tells only that a number is a time: the other words of the line name it
 _TOOK = (
     r"(?i)^(?:dur(?:ation)?|elapsed|took|time|latency|value|wall)"
@@ -37,7 +36,11 @@ WHO = {
     **dict.fromkeys(("source", "told_host"), pl.String()),
     "t": TIME,
 }
-TOLD = {**WHO, "raw": pl.String(), "number": pl.Float64(), "unit": pl.String()}
+TOLD = {
+    **WHO,
+    **dict.fromkeys(("log", "raw", "unit"), pl.String()),
+    "number": pl.Float64(),
+}
 MARK = {**WHO, "at": TIME, "text": pl.String(), "words": pl.String()}
 
 
@@ -93,7 +96,8 @@ def steps(frames: Frames) -> pl.DataFrame:
 def numbers(frames: Frames) -> pl.DataFrame:
     """Return TOLD: a row for each number that a line has besides its rank and step.
 
-    `rank` is null of a log that names none.
+    `rank` is null of a log that names none. `log` is what a rank writes to: a file, or
+    the folder of files that tell one part each.
     """
     forms = _forms(frames)
     own = _named([form for form in forms if form.values.height])
@@ -101,7 +105,20 @@ def numbers(frames: Frames) -> pl.DataFrame:
     heads = [form.lines.select(WHO.keys()).drop_nulls("step") for form in forms]
     if not told or not heads:
         return pl.concat([pl.DataFrame(schema=TOLD), *told])
-    return _in_blocks(pl.concat(told), pl.concat(heads))
+    return _in_steps(_in_blocks(pl.concat(told), pl.concat(heads)))
+
+
+def _in_steps(told: pl.DataFrame) -> pl.DataFrame:
+    """Let lines of one step be one record, if each part stands in one of them."""
+    log, step = ("rank", "log"), pl.col("step")
+    once = pl.struct("step", "raw").is_unique().all().over(log)
+    first = pl.col("record").min().over(*log, "step")
+    return told.with_columns(
+        pl.when(once & step.is_not_null())
+        .then(first)
+        .otherwise("record")
+        .alias("record")
+    )
 
 
 def _in_blocks(told: pl.DataFrame, heads: pl.DataFrame) -> pl.DataFrame:
@@ -212,13 +229,13 @@ def _of_form(lines: pl.DataFrame) -> _Form | None:
         )
         .drop_nulls("number")
         .with_columns(
-            raw=pl.coalesce("name", pl.format("column_{}", "slot")), record="place"
+            pl.coalesce("log", "source").alias("log"),
+            raw=pl.coalesce("name", pl.format("column_{}", "slot")),
+            record="place",
         )
     )
-    words = pl.Series([lines["text"][0]]).str.replace_all(_HOST, " ")
-    found = words.str.extract_all(_WORD)[0]
     own = _timed(own, told, own["rank"])
-    return _Form(own.with_columns(record="place"), values, frozenset(found))
+    return _Form(own.with_columns(record="place"), values, words(lines))
 
 
 def _timed(lines: pl.DataFrame, told: pl.DataFrame, rank: pl.Series) -> pl.DataFrame:
@@ -244,16 +261,20 @@ def _named(forms: list[_Form]) -> list[_Form]:
 
     `{"span": "forward", "dur_ms": 12.5}` tells another part in each form.
     """
-    if len(forms) < 2:
+    took = pl.col("raw").str.contains(_TOOK)
+    bare = [form for form in forms if form.values.select(took.any()).item()]
+    if len(bare) < 2:
         return forms
-    common = frozenset.intersection(*(form.words for form in forms))
+    common = frozenset.intersection(*(form.words for form in bare))
     return [
         form._replace(
-            values=form.values.with_columns(
-                raw=pl.when(pl.col("raw").str.contains(_TOOK))
-                .then(pl.coalesce(_said(form.words - common), "raw"))
-                .otherwise("raw")
-            )
+            values=with_units(
+                form.values.with_columns(
+                    name=pl.when(took)
+                    .then(pl.coalesce(_said(form.words - common), "raw"))
+                    .otherwise("raw")
+                )
+            ).with_columns(raw="name")
         )
         for form in forms
     ]

@@ -42,20 +42,22 @@ COUNTED = {c: of for c, of in regular_forms.TOLD.items() if c not in ("record", 
 
 
 def numbers(frames: Frames) -> pl.DataFrame:
-    """Return KEPT of all forms: a row for each `number` that a rank has for a part.
+    """Return KEPT and `log` of all forms: a row for each `number` of a rank's part.
 
-    `raw` is the part's name as printed, `unit` "s", "ms", "us", or null if none stands
-    there. `record` is the line that tells all parts of a step.
+    `log` is as `regular_forms.numbers` tells it, `raw` is the part's name as printed,
+    `unit` "s", "ms", "us", or null if none stands there. `record` is the line that
+    tells all parts of a step.
     """
     blocks = pl.concat([of(frames) for of in (_in_lists, _in_tables, _in_metrics)])
     blocks = blocks.drop_nulls(["rank", "number"])
     if blocks.height:
-        return blocks
-    lines = regular_forms.numbers(frames).drop_nulls(["rank", "number"]).select(KEPT)
+        return blocks.with_columns(log="source")
+    lines = regular_forms.numbers(frames).drop_nulls(["rank", "number"])
+    lines = lines.select(*KEPT, "log")
     if _tells_parts(lines):
         return lines
     marks = logged_marks.parts(frames).select(KEPT)
-    return marks if marks.height else lines
+    return marks.with_columns(log="source") if marks.height else lines
 
 
 def _tells_parts(lines: pl.DataFrame) -> bool:

@@ -51,11 +51,9 @@ def parts(frames: Frames) -> pl.DataFrame | None:
     if read.is_empty():
         return None
     told = _in_seconds(_with_kinds(_from_moments(read)))
-    by_source = told.group_by("rank", "source").len()
-    best = by_source.sort("rank", "len", "source", descending=[False, True, False])
-    told = told.join(
-        best.unique("rank", keep="first"), on=["rank", "source"], how="semi"
-    )
+    by_log = told.group_by("rank", "log").len()
+    best = by_log.sort("rank", "len", "log", descending=[False, True, False])
+    told = told.join(best.unique("rank", keep="first"), on=["rank", "log"], how="semi")
     is_plain = pl.col("name") == pl.col("plain")
     both_told = pl.col("name").n_unique().over("rank", "plain") > 1
     told = _with_whole(told.drop_nulls("kind").filter(is_plain | ~both_told))
@@ -81,7 +79,7 @@ def parts(frames: Frames) -> pl.DataFrame | None:
         .with_columns(again=pl.int_range(pl.len()).over("rank", "step", "name"))
         .join(hosts, on="rank", how="left", maintain_order="left")
         .with_columns(pl.coalesce("host", "told_host").alias("host"))
-        .drop("plain", "told_host", "record", "number", "unit")
+        .drop("plain", "told_host", "record", "number", "unit", "log")
     )
 
 
@@ -91,9 +89,9 @@ def _from_moments(told: pl.DataFrame) -> pl.DataFrame:
     `t_begin=1790000000.25 t_batch=1790000000.31` ends the loading of a batch.
     """
     is_moment = pl.col("number").is_between(MOMENT, MOMENTS)
-    of = ("rank", "source", "record")
+    of = ("rank", "log", "record")
     moments = told.filter(is_moment)
-    several = moments.filter(pl.len().over(of) >= LEAST)
+    several = moments.filter(pl.col("raw").n_unique().over(of) >= LEAST)
     if several.is_empty():
         return told
     took = several.with_columns(
@@ -135,7 +133,7 @@ def _with_whole(told: pl.DataFrame) -> pl.DataFrame:
     `step` is the optimizer's part in some logs, and the whole step in others. A part
     whose name tells nothing is the sum of SEVERAL others, nearly.
     """
-    kind, of = pl.col("kind"), ("rank", "source", "record")
+    kind, of = pl.col("kind"), ("rank", "log", "record")
     seconds, is_part = pl.col("seconds"), ~kind.is_in((WHOLE, OTHER))
     told = told.with_columns(
         others=seconds.filter(is_part).sum().over(of),
@@ -171,7 +169,7 @@ def _marked(told: pl.DataFrame) -> pl.DataFrame:
     """
     is_marked = _is_marked()
     is_part = ~pl.col("kind").is_in((WHOLE, UNSAID))
-    many = pl.col("name").filter(is_marked & is_part).n_unique().over("rank", "source")
+    many = pl.col("name").filter(is_marked & is_part).n_unique().over("rank", "log")
     return told.filter(is_marked | (many < SEVERAL) | pl.col("kind").is_null())
 
 
@@ -189,7 +187,7 @@ def _in_seconds(told: pl.DataFrame) -> pl.DataFrame:
     scale = pl.col("unit").replace_strict(SECONDS, default=1.0)
     told = told.with_columns(seconds=pl.col("number") * scale)
     told = _marked(told.filter(pl.col("seconds") < MOMENT))
-    seconds, own = pl.col("seconds"), ("rank", "source")
+    seconds, own = pl.col("seconds"), ("rank", "log")
     is_bare = pl.col("unit").fill_null(logged_forms.BARE) == logged_forms.BARE
     nameless = ~_is_marked() & (pl.col("kind") == UNSAID)
     bare = told.filter(is_bare & ~nameless & pl.col("kind").is_not_null())
