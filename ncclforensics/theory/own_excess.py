@@ -17,6 +17,7 @@ from ncclforensics.theory import rank_roles
 if TYPE_CHECKING:
     from ncclforensics.correlate.timing.own_time import OwnTime
 
+ANGLES = 20_001  # to sum over, which is right to a hundredth of CHANCE
 LONG_STEPS = 0.1  # share of the slices that a few long steps of anybody may be
 OTHERWISE = "more_otherwise"  # of the other reading of a rank's own time
 BATCHES, LEAST_BATCHES = 12, 4  # of slices, to estimate the error from
@@ -118,3 +119,19 @@ def shares(ranks: pl.DataFrame, *peers: str) -> pl.DataFrame:
         .sort("rank", "share", "case")
         .unique("rank", keep="first", maintain_order=True)
     )
+
+
+def chance(slow: pl.DataFrame, of: int) -> float:
+    """Return the chance that any of so many ranks is as far above the others as `slow`.
+
+    By Student's t of the mean of its batches, for the least sure of these ranks.
+    """
+    # importing numpy starts threads, after which workers must not be forked
+    import numpy as np
+
+    score = slow.select(t=pl.col("share") / pl.col("error"), free=pl.col("batches") - 1)
+    t, free = score.sort("t", "free").row(0)
+    angle = np.linspace(-np.pi / 2, np.pi / 2, ANGLES)
+    weight = np.cos(angle) ** (free - 1)
+    tail = weight[angle >= np.arctan(t / free**0.5)].sum() / weight.sum()
+    return min(1.0, of * float(tail))

@@ -159,15 +159,15 @@ def _slow(told: OwnTime, above: pl.DataFrame) -> Slow | None:
     found = [slowest for look in looks if (slowest := _slowest(told, look))]
     if not found:
         return None
-    share, mine, peers = max(found, key=lambda one: one[0])
-    for less, fewer, others in found:
+    share, mine, peers, odds = max(found, key=lambda one: one[0])
+    for less, fewer, others, chance in found:
         # that a host or a team waits for its slow rank is no second cause
         if {*fewer} < {*mine} and ABOVE * less > share:
-            share, mine, peers = less, fewer, others
+            share, mine, peers, odds = less, fewer, others, chance
     if (leader := _leader(told, mine, of_role)) is not None:
         share, alone = leader
         peers, mine = mine.filter(mine != alone), mine.filter(mine == alone)
-    last = _told(told, mine, peers, share)
+    last = _told(told, mine, peers, share, odds)
     if last is None or not told.logged or not rank_layouts.is_role(told, last):
         return last
     is_host = rank_layouts.is_whole_host(told, last)
@@ -206,8 +206,8 @@ def _leader(
 
 def _slowest(
     told: OwnTime, ranks: pl.DataFrame
-) -> tuple[float, pl.Series, pl.Series] | None:
-    """Return the share of the slow ranks, who they are, and who their peers are.
+) -> tuple[float, pl.Series, pl.Series, float] | None:
+    """Return the share of the slow ranks, who they are, their peers, and its chance.
 
     They must stand apart from the others. Many that are no whole hosts are how the job
     is laid out. Where ranks are late in turn, one more than the next, or half of them
@@ -242,13 +242,18 @@ def _slowest(
     gap = float(str(named["share"].min())) - high
     if gap < APART * (high - low):
         return None
-    return float(str(named["share"].mean())), mine, peers["rank"]
+    odds = own_excess.chance(named, of_role)
+    return float(str(named["share"].mean())), mine, peers["rank"], odds
 
 
 def _told(
-    told: OwnTime, mine: pl.Series, peers: pl.Series, share: float
+    told: OwnTime, mine: pl.Series, peers: pl.Series, share: float, odds: float
 ) -> Slow | None:
-    """Return what the calls say of slow ranks; None if others are last as often."""
+    """Return what the calls say of slow ranks; None if others are last as often.
+
+    `odds` is the chance of their own time, which tells more where calls are few. Of
+    several ranks it may be that of a team whose calls are quick.
+    """
     is_mine = pl.col("rank").is_in(mine.implode())
     come = pl.col("late")
     met = told.calls.filter(pl.col("meets").is_not_null() & pl.col("counts"))
@@ -272,7 +277,8 @@ def _told(
     late = float(str(leads.median()))
     compared = pl.col("rank").is_in(pl.concat([mine, peers]).implode())
     compared &= pl.col("meets").is_in(sides["meets"].implode())
-    if lateness_test.chance(met.filter(compared), mine, LONG * late) > CHANCE:
+    last_so_often = lateness_test.chance(met.filter(compared), mine, LONG * late)
+    if min(last_so_often, odds if mine.len() == 1 else 1.0) > CHANCE:
         return None
     gain = float(ahead.clip(0).sum()) / told.seconds
     if gain < WORTH:

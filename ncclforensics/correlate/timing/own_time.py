@@ -82,7 +82,10 @@ def own_time(frames: Frames) -> OwnTime | None:
     calls = arrivals(frames)
     if calls.height < 2 * LEAST:
         return None
-    timed = float(str(calls["took"].is_not_null().mean())) > KNOWN
+    # of calls that had not ended, nobody tells how long they took
+    ended = calls.filter(pl.col("done").is_not_null())
+    told = (calls if ended.is_empty() else ended)["took"].is_not_null()
+    timed = float(str(told.mean())) > KNOWN
     calls = _timed(calls) if timed else _untimed(calls)
     inside = _sliced(calls)
     if inside.is_empty():
@@ -159,6 +162,8 @@ def _timed(calls: pl.DataFrame) -> pl.DataFrame:
     ends = ends.join(at_once, on="turn").select(
         "turn", pl.col("blocks") & ~pl.col("once")
     )
+    if not ends["blocks"].any():
+        ends = _before_the_longest_pause(calls)
     wait = pl.when("blocks").then(took.fill_null(0.0)).otherwise(0.0)
     return _with_rows(
         calls.join(ends, on="turn", how="left", maintain_order="left")
@@ -166,6 +171,19 @@ def _timed(calls: pl.DataFrame) -> pl.DataFrame:
         .with_columns(counts="blocks")
         .with_columns(wait=wait)
     )
+
+
+def _before_the_longest_pause(calls: pl.DataFrame) -> pl.DataFrame:
+    """Return `turn blocks`: where no kind of call shows it, who waits in the last one.
+
+    Calls of a step follow each other, and what uses their results is behind them all.
+    """
+    pause = pl.col("made").shift(-1).over("rank") - pl.col("made")
+    usual = (
+        calls.with_columns(pause=pause).group_by("turn").agg(pl.col("pause").median())
+    )
+    longest = pl.col("pause") == pl.col("pause").max()
+    return usual.select("turn", blocks=longest.fill_null(value=False))
 
 
 def _with_rows(calls: pl.DataFrame) -> pl.DataFrame:

@@ -73,6 +73,7 @@ def pairs(label):
                 rows.append(
                     {"rank": rank, "meets": call, "place": call, "group": "0"}
                     | {"turn": label + (place == 2), "took": 0.01 + wait}
+                    | {"made": step + place / 100}
                 )
     return pl.DataFrame(rows).sort("rank", "place")
 
