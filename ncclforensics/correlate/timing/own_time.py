@@ -162,28 +162,22 @@ def _timed(calls: pl.DataFrame) -> pl.DataFrame:
     ends = ends.join(at_once, on="turn").select(
         "turn", pl.col("blocks") & ~pl.col("once")
     )
-    if not ends["blocks"].any():
-        ends = _before_the_longest_pause(calls)
+    calls = calls.join(ends, on="turn", how="left", maintain_order="left")
+    calls = calls.with_columns(pl.col("blocks").fill_null(True))
+    if not calls["blocks"].any():
+        calls = calls.with_columns(blocks=_before_the_longest_pause())
     wait = pl.when("blocks").then(took.fill_null(0.0)).otherwise(0.0)
-    return _with_rows(
-        calls.join(ends, on="turn", how="left", maintain_order="left")
-        .with_columns(pl.col("blocks").fill_null(True))
-        .with_columns(counts="blocks")
-        .with_columns(wait=wait)
-    )
+    return _with_rows(calls.with_columns(counts="blocks", wait=wait))
 
 
-def _before_the_longest_pause(calls: pl.DataFrame) -> pl.DataFrame:
-    """Return `turn blocks`: where no kind of call shows it, who waits in the last one.
+def _before_the_longest_pause() -> pl.Expr:
+    """Whether calls end rows, where no kind of call shows it: the last of a step does.
 
     Calls of a step follow each other, and what uses their results is behind them all.
     """
     pause = pl.col("made").shift(-1).over("rank") - pl.col("made")
-    usual = (
-        calls.with_columns(pause=pause).group_by("turn").agg(pl.col("pause").median())
-    )
-    longest = pl.col("pause") == pl.col("pause").max()
-    return usual.select("turn", blocks=longest.fill_null(value=False))
+    usual = pause.median().over("turn")
+    return (usual == usual.max()).fill_null(value=False)
 
 
 def _with_rows(calls: pl.DataFrame) -> pl.DataFrame:
