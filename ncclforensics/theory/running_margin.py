@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ncclforensics.theory.case import Case
+    from ncclforensics.theory.ends import End
     from ncclforensics.theory.story import Story
     from ncclforensics.theory.weigh import Told
 
@@ -36,7 +37,7 @@ def margin(case: Case, ends: Sequence[Told]) -> float | None:
     of_job = weights.bits(running.prior(case)) + weights.bits(
         "long wait", standstill.waited_long(case.frames)
     )
-    runs = of_job
+    runs, held = of_job, 0.0
     named: dict[tuple[str, str], list[Story]] = {}
     for told in ends:
         if told.end.kind == "unseen":
@@ -46,14 +47,25 @@ def margin(case: Case, ends: Sequence[Told]) -> float | None:
             return None
         blaming = next(s for s in told.stories if s.what != "running")
         runs += on.cost - of_job
+        held = max(held, _holds_slow(case, told.end))
         named.setdefault((blaming.slug, blaming.what), []).append(blaming)
     if not (named or slow):
         return None
     blamed = {r for stories in named.values() for s in stories for r in s.ranks}
     idle = len(unheld(case) - blamed)
     fails = sum(_jointly(case, stories) for stories in named.values())
+    runs += weights.bits("slow one waits", held)
     fails += weights.bits("slow before", slow)
     return fails + weights.bits("unexplained idle", min(idle, weights.MOST)) - runs
+
+
+def _holds_slow(case: Case, end: End) -> float:
+    """Return how often a slow rank comes last that waits for others at an end now."""
+    slow = slow_ranks.slow(case.frames)
+    if slow is None or not {*slow.ranks} <= end.blocked - {*end.ranks}:
+        return 0.0
+    together = any(not case.calls[n]["is_p2p"] for n in end.calls)
+    return slow.last / slow.meetings if together else 0.0
 
 
 def unheld(case: Case) -> frozenset[int]:

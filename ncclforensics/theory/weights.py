@@ -22,6 +22,7 @@ WEIGHTS: dict[str, tuple[float, str]] = {
     "running": (8.0, "dumps are taken because a job hangs, seldom while it runs"),
     "slow job": (4.0, "a job that waits for a slow rank is dumped for that reason"),
     "slow before": (6.0, "few jobs that hang had waited for a slow rank all the time"),
+    "slow one waits": (10.0, "who comes last all the time has come before others now"),
     "long wait": (8.0, "between two calls no rank waits for long, by its file's time"),
     "older": (2.0, "a host that is behind as well may only have dumped earlier"),
     "early file": (12.0, "a dump of an earlier moment shows nothing of the stop"),

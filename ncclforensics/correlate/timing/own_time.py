@@ -82,10 +82,7 @@ def own_time(frames: Frames) -> OwnTime | None:
     calls = arrivals(frames)
     if calls.height < 2 * LEAST:
         return None
-    # of calls that had not ended, nobody tells how long they took
-    ended = calls.filter(pl.col("done").is_not_null())
-    told = (calls if ended.is_empty() else ended)["took"].is_not_null()
-    timed = float(str(told.mean())) > KNOWN
+    timed = _are_timed(calls)
     calls = _timed(calls) if timed else _untimed(calls)
     inside = _sliced(calls)
     if inside.is_empty():
@@ -105,6 +102,18 @@ def own_time(frames: Frames) -> OwnTime | None:
     )
     seconds = float(str(spans["span"].median()))
     return OwnTime(slices.sort("rank", "slice"), inside, seconds, timed)
+
+
+def _are_timed(calls: pl.DataFrame) -> bool:
+    """Whether the GPU's times are known of the calls that had ended.
+
+    Of the halves of a batch none is; that of all of it is.
+    """
+    known = pl.col("took").is_not_null()
+    told = calls.filter(known.any().over("op"))
+    ended = told.filter(pl.col("done").is_not_null())
+    told = told if ended.is_empty() else ended
+    return not told.is_empty() and float(str(told.select(known.mean()).item())) > KNOWN
 
 
 def _sliced(calls: pl.DataFrame) -> pl.DataFrame:
