@@ -34,9 +34,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common
+from ncclforensics.evidence import common, profiler_reports, told_stragglers
 from ncclforensics.model.findings import Finding, RuledOut
 from ncclforensics.model.folding import noun
+from ncclforensics.theory import slow_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +53,7 @@ EXPLAINS = ("straggler", "timeout-masking", "slow-network", "slow-rank")
 SPREADS = True
 
 THROTTLE, GPU, XML = "nvidia.smi.throttle", "nvidia.smi.gpu", "nvidia.smi.gpu_xml"
-CSV = ("nvidia.smi.throttle_csv", "nvidia.smi.event_csv")
+CSV = "nvidia.smi.event_csv"
 SHARED = ["cause", "pci", "text", "t", "rank", "host", "source", "line"]
 DCGM = "nvidia.dcgm.thermal"
 BRAKE = "HW Power Brake Slowdown"
@@ -78,14 +79,15 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
     which = f"{noun(len(cards), 'GPU')} {common.some(cards)}" if cards else "a GPU"
     where = common.on(hosts)
     causes = common.some(common.strings(lines["cause"]))
-    gpu = cards[0] if cards else "0"
+    gpu, one = cards[0] if cards else "0", len(cards) < 2
     yield Finding(
         slug="thermal-throttle",
         confidence="likely" if heat else "possible",
-        headline=f"{which}{where} is throttled: {causes}",
+        headline=f"{which}{where} {'is' if one else 'are'} throttled: {causes}",
         evidence=common.cites(lines),
         explanation=f"{_reporter(frames)} reports {causes} as active for {which}"
-        f"{where}. Its rank computes longer than the others, who wait for it.",
+        f"{where}. {'Its rank computes' if one else 'Their ranks compute'} longer than "
+        f"the others, who wait for {'it' if one else 'them'}.",
         remedy=(
             f"nvidia-smi -q -d PERFORMANCE,TEMPERATURE,CLOCK -i {gpu}"
             + (f"   # on {hosts[0]}" if hosts else ""),
@@ -132,7 +134,7 @@ def _with_gpu(frames: Frames) -> pl.DataFrame:
 
 def _listed(frames: Frames) -> pl.DataFrame:
     """Return the GPUs in nvidia-smi's CSV that lower their clocks, in `SHARED`."""
-    lines = frames.message(*CSV)
+    lines = frames.message(CSV)
     if "cause" not in lines.columns:
         return (
             lines.clear()
@@ -160,10 +162,28 @@ def _in_xml(frames: Frames) -> pl.DataFrame:
 
 
 def _ranks(frames: Frames, lines: pl.DataFrame) -> tuple[int, ...]:
-    """Return the ranks that run on these GPUs, by host and bus id."""
-    hot = lines.drop_nulls(["host", "pci"]).select("host", _packed().alias("bus_id"))
-    mine = frames["ranks"].join(hot.unique(), on=["host", "bus_id"], how="semi")
+    """Return the ranks that run on these GPUs, by host and bus id.
+
+    Else the ranks that are slow, if there are as many, on that host or of that number.
+    """
+    hot = lines.drop_nulls("pci").select("host", "pci", _packed().alias("bus_id"))
+    named = hot.drop_nulls("host").unique()
+    mine = frames["ranks"].join(named, on=["host", "bus_id"], how="semi")
+    slow = _slow(frames) if mine.is_empty() else ()
+    hosts, known = common.hosts_of(frames, slow), common.hosts(hot["host"])
+    alike = common.strings(hot["pci"]) == tuple(sorted(map(str, slow)))
+    there = hosts == known if hosts and known else alike
+    if there and len(slow) == hot["bus_id"].n_unique():
+        return slow
     return common.numbers(mine["rank"])
+
+
+def _slow(frames: Frames) -> tuple[int, ...]:
+    told = slow_ranks.slow(frames)
+    if told is not None:
+        return told.ranks
+    by_word = told_stragglers.told(frames) or profiler_reports.slowest(frames)
+    return () if by_word is None else by_word.ranks
 
 
 def _packed() -> pl.Expr:

@@ -26,11 +26,12 @@ _FORWARD, _BACKWARD = "fwd|forward|fprop", "bwd|backward|bprop|backprop"
 _WORDS = {
     DATA: r"data|dl|data_?load\w*|dataset|loader|loading|load_time|fetch\w*|prefetch"
     r"|h2d|batch_(?:input|generator|wait)|inputs?(?:_\w+)?|io|read(?:er)?"
+    r"|prep|preproc\w*|dequeue|feed"
     r"|(?:get|next|iter)_(?:\w+_)?batch(?:es)?",
     WAIT: r"waits?|waiting|peers?|stall(?:ed)?_on|block(?:ed|ing)?|comm\w*|nccl"
     r"|barrier|recv|send|exch\w*|idle|sync_time|unshard",
-    REDUCE: r"sync|ar|all_?reduce\w*|reduce\w*|gather|scatter|all_?gather|a2a"
-    r"|all_?to_?all|broadcast|bcast|clip\w*|unscale\w*|grad_norm_time",
+    REDUCE: r"(?:grad_?)?sync|collectives?|ar|all_?reduce\w*|reduce\w*|gather|scatter"
+    r"|all_?gather|a2a|all_?to_?all|broadcast|bcast|clip\w*|unscale\w*|grad_norm_time",
     PHASE: rf"(?:fw?|{_FORWARD})_(?:bw?|{_BACKWARD})",
     COMPUTE: rf"fw?|{_FORWARD}|training_step|compute|busy|model_time|experts?"
     rf"|(?:{_BACKWARD})_inner",
@@ -41,7 +42,7 @@ _WORDS = {
 # of a step's result, which is no time
 _AGAIN = (
     r"^(?:last|avg|mean|max|min)_"
-    r"|(?:^|_)(?:loss|lr|acc|ppl|tokens|samples|ts|timestamp|eta|epoch|start|begin"
+    r"|(?:^|_)(?:loss|lr|acc|ppl|tokens|samples|ts|timestamp|eta|remaining|epoch|start|begin"
     r"|mem|memory|gi?b|mi?b|bytes|tps|tflops|mfu)(?:_|$)|(?:^|_)rank$"
 )
 # Lightning's `training_step` is the forward pass; with a unit in its name it may be all

@@ -105,6 +105,7 @@ FILES = (
     rf"(?P<host>{SHORT_HOST}|(?=\D*\d){ANY_HOST})(?:[._-](?:dmesg|kern(?:el)?|syslog|journal"
     r"|(?:nvidia[._-]?)?smi|dcgm)"
     r"|\.(?:console|sol))",
+    r"(?:[a-z]+[._-])?(?P<host>(?:10|172|192)(?:\.\d{1,3}){3})",
     # an exporter's port: gpu0003_9400
     rf"(?P<host>{SHORT_HOST})[_:]\d{{4,5}}",
     rf"(?:[a-z]+[._-])?(?P<host>{HOST})",

@@ -23,8 +23,9 @@ def is_role(told: OwnTime, found: Slow) -> bool:
     Halves, or the first and the last rank, that compute longer may be stages; but not
     where each wait is a named collective, as stages wait for messages.
     """
-    has_stages = told.waits != {REDUCE}
     calls, mine = told.calls, pl.col("rank").is_in(found.ranks)
+    # those of one stage are compared where the log tells the stages
+    has_stages = told.waits != {REDUCE} and calls["same"].null_count() > 0
     clocks = calls.select("rank", "clock").unique()
     own = clocks.filter(mine)
     whole = clocks.filter(pl.col("clock").is_in(own["clock"].implode())).height

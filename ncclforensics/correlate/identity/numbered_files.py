@@ -61,7 +61,8 @@ def owners(frames: Frames, claims: pl.DataFrame) -> pl.DataFrame:
         confirming.select("source", rank=pl.col("told").list.first()),
     ]
     if not unsure:  # else nothing more can confirm it
-        numbered = (_numbered(files, stacks, everyone, n) for n in range(NUMBERS))
+        ways = [*(_by_place(files, n) for n in range(NUMBERS)), _by_all(files)]
+        numbered = (_numbered(named, stacks, everyone) for named in ways)
         found = [*numbered, *found]
     ranks = pl.concat(found).unique("source", keep="first", maintain_order=True)
     return _once(ranks.join(files, on="source", how="left", maintain_order="left"))
@@ -167,18 +168,32 @@ def _everyone(frames: Frames) -> int:
     return ranks.len() if whole and ranks.len() > AGREE else 0
 
 
-def _numbered(
-    files: pl.DataFrame, stacks: pl.Series, everyone: int, after: int
-) -> pl.DataFrame:
-    """Return `source rank` by the number that `after` other numbers follow.
+def _by_place(files: pl.DataFrame, after: int) -> pl.DataFrame:
+    """Return files with the `rank` that `after` other numbers follow, if it is one."""
+    parts = rf"^(|.*\D)(\d{{1,6}})((?:\D+\d+){{{after}}}\D*)$"
+    source = pl.col("source")
+    return files.with_columns(
+        source.str.replace(parts, "$1\n$3").alias("alike"),
+        source.str.extract(parts, 2).cast(pl.Int64).alias("rank"),
+    ).drop_nulls("rank")
+
+
+def _by_all(files: pl.DataFrame) -> pl.DataFrame:
+    """Return files with the `rank` that all their numbers are: `replica_3@site3`."""
+    source = pl.col("source")
+    numbers = source.str.extract_all(r"\d{1,6}")
+    again = (numbers.list.len() > 1) & (numbers.list.n_unique() == 1)
+    return files.filter(again).with_columns(
+        source.str.replace_all(r"\d+", "\n").alias("alike"),
+        numbers.list.first().cast(pl.Int64).alias("rank"),
+    )
+
+
+def _numbered(named: pl.DataFrame, stacks: pl.Series, everyone: int) -> pl.DataFrame:
+    """Return `source rank` by the number that may be the `rank` of files `alike`.
 
     `stacks` are the files that hold the stack or the steps of one process.
     """
-    parts = rf"^(|.*\D)(\d{{1,6}})((?:\D+\d+){{{after}}}\D*)$"
-    named = files.with_columns(
-        pl.col("source").str.replace(parts, "$1\n$3").alias("alike"),
-        pl.col("source").str.extract(parts, 2).cast(pl.Int64).alias("rank"),
-    ).drop_nulls("rank")
     if named.is_empty():
         return named.select("source", "rank")
     spied = pl.col("source").is_in(stacks.implode()).all().over("alike")

@@ -32,6 +32,8 @@ _IN_NAME = rf"(?i)(?:[_(]|tim(?:e|ing|er)_)({_UNIT})(?:\)|/.*)?$"
 _OF_RANK = r"(?i)^(?:(.*?)[/_. ])?r(?:an)?k?[_-]?(\d{1,5})(?:[/_. ](.*))?$"
 _NUMBERED_NAME = r"[A-Za-z][A-Za-z0-9.-]*\d[A-Za-z0-9.-]*"
 _PLAIN = r"[^\W\d][\w./-]*"
+_BEGINS, _ENDS = r"(?i)(?:^|_)(?:begin|start|t0)", r"(?i)(?:^|_)(?:end|stop|t1)"
+_OF_DAY = (1e8, 1e10)  # seconds since 1970
 _SHARE = r"(?i)%|(?:^|_)(?:pct|percent)(?:_|$)"
 _PATH = r"^(.*?)([^/]+?)(?:\.[a-z]+)?$"
 _CUTS = r"\s*[,;\t|│┃]\s*"
@@ -64,7 +66,23 @@ def cells(lines: pl.DataFrame) -> pl.DataFrame:
         .otherwise(pl.coalesce("rest", "name")),
         log=pl.when(pl.col("rest") == "").then("folder"),
     )
-    return with_units(told.drop("rest", "folder", "table"))
+    return _with_spans(with_units(told.drop("rest", "folder", "table")))
+
+
+def _with_spans(told: pl.DataFrame) -> pl.DataFrame:
+    """Return numbers with how long it took for `begin=… end=…`, two times of day."""
+    begins, ends = (pl.col("name").str.contains(name) for name in (_BEGINS, _ENDS))
+    moment = (begins | ends) & pl.col("number").is_between(*_OF_DAY)
+    both = ((begins & moment).sum() == 1) & ((ends & moment).sum() == 1)
+    spans = told.filter(moment & both.fill_null(value=False).over("record"))
+    if spans.is_empty():
+        return told
+    took = spans.group_by("record", maintain_order=True).agg(
+        pl.all().last(), took=pl.col("number").max() - pl.col("number").min()
+    )
+    took = took.with_columns(number="took", name=pl.lit("took"), unit=pl.lit("s"))
+    rest = told.join(spans, on=["record", "slot"], how="anti", maintain_order="left")
+    return pl.concat([rest, took.select(told.columns)]).sort("record", "slot")
 
 
 def words(lines: pl.DataFrame) -> frozenset[str]:
@@ -140,10 +158,11 @@ def _of_text(lines: pl.DataFrame) -> pl.DataFrame:
 def _with_phrases(told: pl.DataFrame) -> pl.DataFrame:
     """Name numbers by the words in front of the last one, where that says nothing.
 
-    `microbatch math 18.6s, blocked on grads 0.02s`
+    `microbatch math 18.6s, blocked on grads 0.02s`, `Epoch Time: 11.03`
     """
     word, phrase = (kinds(named(pl.col(c))) for c in ("name", "phrase"))
     more = (word == UNSAID) & phrase.is_not_null() & (phrase != UNSAID)
+    more |= pl.col("name").str.contains(r"^(?i:time)$") & phrase.ne_missing(UNSAID)
     names = told.select("name", "phrase").unique()
     names = names.with_columns(
         pl.when(more).then("phrase").otherwise("name").alias("n")

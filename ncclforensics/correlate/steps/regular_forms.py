@@ -14,7 +14,7 @@ import polars as pl
 from ncclforensics.correlate.steps.regular_cells import cells, with_units, words
 from ncclforensics.correlate.steps.regular_roles import Roles, roles
 from ncclforensics.model.frames import Frames, remembered
-from ncclforensics.model.step_parts import UNSAID, kinds, named
+from ncclforensics.model.step_parts import UNSAID, WHOLE, kinds, named
 from ncclforensics.model.tables import TIME
 
 LINES = "timers.regular"
@@ -105,7 +105,18 @@ def numbers(frames: Frames) -> pl.DataFrame:
     heads = [form.lines.select(WHO.keys()).drop_nulls("step") for form in forms]
     if not told or not heads:
         return pl.concat([pl.DataFrame(schema=TOLD), *told])
+    told = [_with_hosts(pl.concat(told), forms)]
     return _in_steps(_in_blocks(pl.concat(told), pl.concat(heads)))
+
+
+def _with_hosts(told: pl.DataFrame, forms: list[_Form]) -> pl.DataFrame:
+    """Give numbers of a rank the one host that its lines of any form tell."""
+    lines = [form.lines.select("rank", host="told_host") for form in forms]
+    hosts = pl.concat(lines).drop_nulls().unique().unique("rank", keep="none")
+    told = told.join(hosts, on="rank", how="left", maintain_order="left")
+    return told.with_columns(pl.coalesce("told_host", "host").alias("told_host")).drop(
+        "host"
+    )
 
 
 def _in_steps(told: pl.DataFrame) -> pl.DataFrame:
@@ -262,7 +273,10 @@ def _named(forms: list[_Form]) -> list[_Form]:
     `{"span": "forward", "dur_ms": 12.5}` tells another part in each form.
     """
     took = pl.col("raw").str.contains(_TOOK)
-    bare = [form for form in forms if form.values.select(took.any()).item()]
+    # beside parts of a step it is that of all
+    is_part = ~kinds(named(pl.col("raw"))).is_in((UNSAID, WHOLE))
+    alone = took.any() & ~(is_part & ~took).any()
+    bare = [form for form in forms if form.values.select(alone).item()]
     if len(bare) < 2:
         return forms
     common = frozenset.intersection(*(form.words for form in bare))
@@ -276,6 +290,8 @@ def _named(forms: list[_Form]) -> list[_Form]:
                 )
             ).with_columns(raw="name")
         )
+        if any(form is one for one in bare)
+        else form
         for form in forms
     ]
 

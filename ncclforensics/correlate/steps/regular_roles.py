@@ -7,14 +7,19 @@ by its prefix, or by a number from 0 on with which each step's number stands onc
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _RANK = re.compile(r"(?i)^(?:(?:global|world)_?)?(?:r|rk|rank)$|rank|worker|proc")
 _STEP = re.compile(r"(?i)step|iter|^it$|batch|update|tick|round")
 _HOST = r"(?:^|[\s=@\[(\"'])([A-Za-z][A-Za-z0-9.-]*[A-Za-z-]\d[A-Za-z0-9.-]*)"
 FEW = 4  # steps
+MOST_NUMBERS = 6  # of a line, of which two may be its epoch and step
 MOSTLY = 0.95  # share of the lines
 SHARED = 0.5  # share of the steps that several ranks tell
 
@@ -50,20 +55,51 @@ def roles(lines: pl.DataFrame, cells: pl.DataFrame) -> Roles | None:
     )
     steps = [one for one in numbers if one[1].n_unique() >= FEW]
     steps.sort(key=lambda one: not _STEP.search(one[0]))
-    who = [known] if told else [rank for _, rank in ranks]
-    for rank in who:
-        for _, step in steps:
-            if rank is not step and _fit(lines, rank, step):
-                return Roles(rank, step)
+    alone = lines["source"].rank("dense").cast(pl.Int64)  # each log is of one rank
     nothing = pl.Series([None], dtype=pl.Int64).new_from_index(0, lines.height)
-    named = [rank for name, rank in ranks if _RANK.search(name)]
+    epochs = [*_in_epochs(numbers, alone)]
+    who = [known] if told else [rank for _, rank in ranks]
+    for counts in ([step for _, step in steps], epochs):
+        for rank in who:
+            for step in counts:
+                if rank is not step and _fit(lines, rank, step):
+                    return Roles(rank, step)
+    named = [
+        rank for name, rank in ranks if _RANK.search(name) or _is_of_logs(rank, alone)
+    ]
     for rank in [known] if told else named:
         return Roles(rank, nothing)
-    alone = lines["source"].rank("dense").cast(pl.Int64)  # each log is of one rank
     for _, step in steps:
         if _grows(lines, alone, step):
             return Roles(nothing, step)
+    for step in epochs:
+        if _fit(lines, alone, step):
+            return Roles(nothing, step)
     return None
+
+
+def _in_epochs(
+    numbers: list[tuple[str, pl.Series]], log: pl.Series
+) -> Iterator[pl.Series]:
+    """Yield steps that two numbers count together, as those that begin anew in epochs.
+
+    They are numbered as they come; each log tells them, but for those that are cut.
+    """
+    several = [number for _, number in numbers if number.n_unique() > 1]
+    for one, other in combinations(several[:MOST_NUMBERS], 2):
+        both = pl.DataFrame({"one": one, "other": other, "log": log}).with_row_index()
+        first = pl.col("index").min().over("one", "other")
+        both = both.select("log", step=first.rank("dense").cast(pl.Int64))
+        logs = both.group_by("step").agg(pl.col("log").n_unique())["log"]
+        shared = float(str((logs == log.n_unique()).mean()))
+        if logs.len() >= FEW and shared > SHARED:
+            yield both["step"]
+
+
+def _is_of_logs(rank: pl.Series, log: pl.Series) -> bool:
+    """Whether each of these numbers stands in one of several logs, and is a rank's."""
+    both = pl.DataFrame({"rank": rank, "log": log}).unique()
+    return both["log"].n_unique() > 1 and both.height == both["rank"].n_unique()
 
 
 def _places(lines: pl.DataFrame, numbers: pl.Series) -> bool:

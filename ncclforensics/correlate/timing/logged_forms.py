@@ -32,8 +32,8 @@ OF_TABLES = {
     "took": pl.Float64(),
 }
 _LIST = (
-    r"([A-Za-z]\w*)(?: (m?s))? (?:by|per|across|of) ranks?[:=] ?"
-    r"(?:\[([\d., ]+)\]|((?:\d+[:=][\d.]+,? ?)+))"
+    r"([A-Za-z][\w+-]*)(?: (m?s))? (?:by|per|across|of) ranks?[:=] ?"
+    r"(?:\[([\d., ]+)\]|((?:\d+[:=][\d.]+,? ?)+)|((?:[\d.]+,? )+[\d.]+))"
 )
 _PHASE = r"[{,](?:phase|stage|part|op|section|span|name|timer|event)=\"([^\"]+)\""
 TOLD = ("rank", "source", "line", "record", "step", "t", "told_host")
@@ -153,7 +153,9 @@ def _in_lists(frames: Frames) -> pl.DataFrame:
             unit=part.field("2"),
             # `0:577.9 1:580.0` numbers them itself
             number=pl.coalesce(
-                part.field("3"), part.field("4").str.replace_all(r"\d+[:=]", "")
+                part.field("3"),
+                part.field("4").str.replace_all(r"\d+[:=]", ""),
+                part.field("5"),
             ).str.extract_all(r"[\d.]+"),
             rank=part.field("4").str.extract_all(r"\d+[:=]"),
         )

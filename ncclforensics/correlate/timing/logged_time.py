@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from ncclforensics.correlate.identity.world import MEGATRON
 from ncclforensics.correlate.timing.logged_parts import parts
 from ncclforensics.correlate.timing.own_time import MOST_SLICES, OwnTime
 from ncclforensics.model.frames import remembered
@@ -64,7 +65,22 @@ def logged_time(frames: Frames) -> OwnTime | None:
         return None
     hidden = _computes_backward(told) and not _computes_backward(own)
     found = _history(own, waits, whole)
+    found = replace(found, calls=_in_stages(frames, found.calls))
     return replace(found, seen=FORWARD) if hidden else found
+
+
+def _in_stages(frames: Frames, calls: pl.DataFrame) -> pl.DataFrame:
+    """Return calls with the stage of their ranks as `same`, null where none is told.
+
+    Megatron's ranks of a stage are a block.
+    """
+    told = frames.message(MEGATRON)
+    known = {"world_size", "stages"} <= {*told.columns}
+    sizes = told.select("world_size", "stages").drop_nulls().unique() if known else told
+    if sizes.height != 1:
+        return calls.with_columns(same=pl.lit(None, pl.Int64))
+    world, stages = sizes.row(0)
+    return calls.with_columns(same=pl.col("rank") // max(world // stages, 1))
 
 
 def _with_waits(told: pl.DataFrame) -> pl.DataFrame:
@@ -227,7 +243,6 @@ def _history(met: pl.DataFrame, waits: pl.DataFrame, whole: pl.DataFrame) -> Own
         .with_columns(pl.col("slice") * min(many, MOST_SLICES) // many)
         .with_columns(
             clock=hosts,
-            same=pl.lit(0),
             place="meets",
             blocks=pl.lit(True),
             counts=pl.lit(True),
