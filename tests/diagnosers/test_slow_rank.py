@@ -132,6 +132,23 @@ def test_a_job_that_hangs_has_its_own_verdict(tmp_path):
     assert told.fastest_gain is None
 
 
+def test_a_slow_job_that_is_dumped_within_a_call_is_slow(tmp_path):
+    """Two ranks have not come to the last call: the slow one and another."""
+    job = Steady(random.Random(1), "slow 30 %")
+    played = slowness.Recorder(job, job.share)
+    played.play()
+    for rank, made in enumerate(played.entries):
+        if rank not in (2, 5):
+            last = made[-1]
+            number = last["collective_seq_id"] + 1
+            made.append({**last, "collective_seq_id": number, "retired": False})
+            made[-1]["record_id"] += 1
+    played.write(tmp_path)
+    told = analyze([str(tmp_path)]).report
+    assert (told.verdict.slug, told.verdict.confidence) == ("slow-rank", "likely")
+    assert told.verdict.culprits.ranks == (5,)
+
+
 def streams(tmp_path, fault="gpu 10 %", ended=False, **other):
     """Analyze a job whose calls are asynchronous, and tell what its fault costs."""
     job = slowness_streams.Job(fault, "1")

@@ -104,3 +104,22 @@ def test_the_gpu_that_dcgm_finds_hot_is_named(analyzed, why, cards):
     )
     told = found(analyzed({"nv-hostengine.log": text}), SLUG)
     assert [f.headline.partition(" is ")[0] for f in told] == cards
+
+
+def test_the_slow_rank_of_the_host_is_that_of_the_throttled_gpu(analyzed):
+    head = "timestamp, index, clocks.current.sm [MHz], utilization.gpu [%], "
+    csv = f"{head}clocks_throttle_reasons.active\n"
+    for gpu in range(4):
+        bits = "0x0000000000000040" if gpu == 1 else "0x0000000000000000"
+        csv += f"2026/06/12 05:38:05.671, {gpu}, 1275 MHz, 100 %, {bits}\n"
+    text = ""
+    for step in range(20):
+        for rank in range(8):
+            work = 0.4 + 0.001 * ((step * 7 + rank * 3) % 5) + (rank == 5) * 0.2
+            text += (
+                f"node=gpu000{1 + rank // 4} rank={rank} step={step} "
+                f"compute={work:.4f}s allreduce={0.7 - work:.4f}s\n"
+            )
+    files = {"smi/gpu0002-smi.csv": csv, "job.log": text}
+    (finding,) = found(analyzed(files), SLUG)
+    assert (finding.hosts, finding.ranks) == (("gpu0002",), (5,))

@@ -59,3 +59,36 @@ def test_numbers_of_processes_on_two_nodes_are_no_ranks(analyzed):
     files = reports(r2=(0.052, 0.1))
     both = {f"{node}/{name}": t for node in "ab" for name, t in files.items()}
     assert not found(analyzed(both), "slow-rank")
+
+
+def test_an_action_within_another_is_told_once(analyzed):
+    """`training_step` holds `training_step.forward`, whoever wraps it."""
+    files = reports(r2=(0.002, 0.15))
+    for rank in range(4):
+        inner = ROW.format("[LightningModule]Model.training_step.forward", 0.09, 5.4)
+        files[f"fit-perf-{rank}.txt"] += inner
+    (told,) = found(analyzed(files), "slow-rank")
+    assert told.ranks == (2,)
+
+
+def scrapes(slow):
+    """Return one look at the counters of eight ranks on two hosts."""
+    files = {}
+    for host in range(2):
+        lines = []
+        for rank in range(4 * host, 4 * host + 4):
+            work = 30.0 + (8.0 if rank in slow else 0.0) + 0.1 * (rank % 3)
+            for phase, took in (("forward", work), ("grad_sync_wait", 50.0 - work)):
+                of = f'phase="{phase}",rank="{rank}"'
+                lines.append(f"trn_phase_seconds_sum{{{of}}} {took:.5f}")
+        files[f"scrape/nid00340{host}_9102.prom"] = "\n".join(lines) + "\n"
+    return files
+
+
+def test_all_of_a_host_may_be_slow_by_their_counters(analyzed):
+    (told,) = found(analyzed(scrapes({4, 5, 6, 7})), "slow-rank")
+    assert (told.ranks, told.hosts) == ((4, 5, 6, 7), ("nid003401",))
+
+
+def test_some_of_each_host_are_what_the_job_lets_them_do(analyzed):
+    assert not found(analyzed(scrapes({0, 4})), "slow-rank")

@@ -106,7 +106,10 @@ def _of_nodes(files: pl.DataFrame, stacks: pl.Series) -> pl.DataFrame:
     named = (
         files.with_columns(pl.col("source").str.extract_groups(parts).alias("of"))
         .unnest("of")
-        .with_columns(pl.col("2", "4").cast(pl.Int64), alike=pl.struct("1", "5"))
+        .with_columns(
+            pl.col("2", "4").cast(pl.Int64),
+            alike=pl.struct(pl.col("1", "3", "5").str.replace_all(r"\d+", "#")),
+        )
         .drop_nulls(["2", "4"])
     )
     node, turn = pl.col("2"), pl.col("4")

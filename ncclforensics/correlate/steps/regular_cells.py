@@ -32,7 +32,9 @@ _IN_NAME = rf"(?i)(?:[_(]|tim(?:e|ing|er)_)({_UNIT})(?:\)|/.*)?$"
 _OF_RANK = r"(?i)^(?:(.*?)[/_. ])?r(?:an)?k?[_-]?(\d{1,5})(?:[/_. ](.*))?$"
 _NUMBERED_NAME = r"[A-Za-z][A-Za-z0-9.-]*\d[A-Za-z0-9.-]*"
 _PLAIN = r"[^\W\d][\w./-]*"
-_BEGINS, _ENDS = r"(?i)(?:^|_)(?:begin|start|t0)", r"(?i)(?:^|_)(?:end|stop|t1)"
+_BEGINS, _ENDS = (
+    rf"(?i)^(?:t_)?(?:{at})(?:_(?:time|ts|s))?$" for at in ("begin|start", "end|stop")
+)
 _OF_DAY = (1e8, 1e10)  # seconds since 1970
 _SHARE = r"(?i)%|(?:^|_)(?:pct|percent)(?:_|$)"
 _PATH = r"^(.*?)([^/]+?)(?:\.[a-z]+)?$"

@@ -133,3 +133,40 @@ def test_beside_the_files_of_other_ranks_the_one_without_a_number_is_rank_0s(ran
     files = {"log.txt": "hello\n", **{f"log.txt.rank{n}": said(n) for n in (1, 2)}}
     assert ranks_of(files)["log.txt"] == 0
     assert ranks_of({**files, "log.txt.rank0": said(0)})["log.txt"] is None
+
+
+def steps(rank):
+    return "".join(
+        f"step {n} forward {0.1 * n:.3f} s sync {0.2 + rank:.3f} s\n" for n in range(9)
+    )
+
+
+def test_files_of_numbered_nodes_are_numbered_through(ranks_of):
+    places = list(itertools.product(range(3), range(2)))
+    files = {f"pods/job-worker-{n}/proc-{k}.log": steps(n) for n, k in places}
+    found = ranks_of(files)
+    for n, k in places:
+        assert found[f"pods/job-worker-{n}/proc-{k}.log"] == 2 * n + k
+
+
+def test_files_that_are_numbered_anew_on_each_host_tell_no_rank(ranks_of):
+    hosts = ("ip-10-4-31-118", "ip-10-4-38-118")
+    files = {f"out/{h}/job{n}.out": steps(n) for h in hosts for n in range(4)}
+    assert {*ranks_of(files).values()} == {None}
+
+
+def test_a_process_may_say_its_number_and_how_many_there_are(ranks_of):
+    told = "1 device per process.Process {}, total 8, device cuda:{}.\n"
+    hosts = {"ip-10-4-38-118": 0, "ip-10-4-31-118": 4}  # not in the order of names
+    files = {
+        f"out/{h}/local{n}.out": told.format(first + n, n) + steps(n)
+        for h, first in hosts.items()
+        for n in range(4)
+    }
+    found = ranks_of(files)
+    assert found["out/ip-10-4-31-118/local2.out"] == 6
+
+
+def test_one_number_may_stand_in_a_name_twice(ranks_of):
+    found = ranks_of({f"replica_{n}@site{n}.log": steps(n) for n in range(4)})
+    assert found["replica_3@site3.log"] == 3

@@ -47,15 +47,55 @@ def of_bars(rank, step, load, work, wait):
     return f"{step}/99 [00:15, 0.77s/it, rank={rank}, py={work:.3f}s, nccl={wait:.3f}s]"
 
 
+def behind_a_label_and_a_header(rank, step, load, work, wait):
+    return (
+        f"[node0{1 + rank // 2}:{rank % 2}] I0928 15:05:{step:02}.268627 {1056114 + rank} "
+        f"loop.py:318] <{rank}> update {step} (dequeue {load:.3f} s, device {work:.3f} s, "
+        f"peers {wait:.3f} s)"
+    )
+
+
+def of_a_rank_in_parentheses(rank, step, load, work, wait):
+    return (
+        f"Aug  1 08:00:{step:02} node01 trainer[{4000 + rank}]: ({rank}/{RANKS}) batch "
+        f"{step}: input {load:.3f} s; fwd {work:.3f} s; blocked in allreduce {wait:.3f} s"
+    )
+
+
+def in_the_unit_that_suits(rank, step, load, work, wait):
+    """Waits of less than 0.2 s in milliseconds."""
+    waited = f"{1e3 * wait:.1f}ms" if wait < 0.2 else f"{wait:.3f}s"
+    return (
+        f"level=info msg=step rank={rank} step={step} compute={work:.3f}s wait={waited}"
+    )
+
+
+def in_epochs(rank, step, load, work, wait):
+    epoch, batch = divmod(step, 10)
+    return (
+        f"Part {rank} | Epoch {epoch:02} | Step {batch} | sample {load:.3f} s | forward "
+        f"{work:.3f} s | gradsync {wait:.3f} s"
+    )
+
+
+def of_names_with_parentheses(rank, step, load, work, wait):
+    return f"rank {rank} step {step}: F={work:.3f}s idle(F)={wait / 2:.3f}s idle(B)={wait / 2:.3f}s"
+
+
 @pytest.mark.parametrize(
-    "line", [of_unknown_words, of_prose, of_ranks_in_hosts, of_bars]
+    "line",
+    [
+        *(of_unknown_words, of_prose, of_ranks_in_hosts, of_bars),
+        *(behind_a_label_and_a_header, of_a_rank_in_parentheses),
+        *(in_the_unit_that_suits, in_epochs, of_names_with_parentheses),
+    ],
 )
 def test_who_works_longer_is_named_whatever_the_words_are(analyzed, line):
     (slow,) = found(analyzed({"job.log": each(line)}), "slow-rank")
     assert slow.ranks == (SLOW,)
 
 
-@pytest.mark.parametrize("line", [of_unknown_words, of_prose])
+@pytest.mark.parametrize("line", [of_unknown_words, of_prose, in_epochs])
 def test_where_all_work_alike_nobody_is_named(analyzed, line):
     text = each(lambda rank, step, *_: line(rank, step, *times(0, step + rank)))
     analysis = analyzed({"job.log": text})
@@ -113,6 +153,69 @@ def test_totals_of_times_are_told_by_what_they_grow(analyzed):
                 rank, step, *total
             )
     (slow,) = found(analyzed({"job.log": text}), "slow-rank")
+    assert slow.ranks == (SLOW,)
+
+
+def test_tables_of_one_part_each_are_one_table(analyzed):
+    files = {}
+    for place, part in enumerate(("input_wait", "device_fwd", "reduce_tail")):
+        rows = ["step," + ",".join(f"r{rank}" for rank in range(RANKS))]
+        for step in range(STEPS):
+            told = (f"{1e3 * times(rank, step)[place]:.1f}" for rank in range(RANKS))
+            rows.append(f"{1200 + step}," + ",".join(told))
+        files[f"tables/{part}_ms.csv"] = "\n".join(rows) + "\n"
+    (slow,) = found(analyzed(files), "slow-rank")
+    assert (slow.ranks, slow.confidence) == ((SLOW,), "likely")
+    (cite,) = slow.evidence
+    assert cite.source == "tables/device_fwd_ms.csv"
+
+
+def test_a_row_of_a_part_is_named_by_its_tag(analyzed):
+    files = {}
+    for rank in range(RANKS):
+        rows = ["Wall time,Step,Tag,Value"]
+        for step in range(STEPS):
+            load, work, wait = times(rank, step)
+            for part, took in (
+                ("end_to_end", load + work + wait),
+                ("data_loading", work),
+            ):
+                at = f"{1794655837 + step}.5,{step},time_metrics/{part}"
+                rows += [f"{at}(s),{took:.4f}", f"{at}(%),{100 * took:.2f}"]
+        files[f"export/rank_{rank}.csv"] = "\n".join(rows) + "\n"
+    (slow,) = found(analyzed(files), "slow-rank")
+    assert slow.ranks == (SLOW,)
+    assert "others wait 2" in slow.headline  # 0.2 s of 0.8
+
+
+def test_how_long_a_part_took_is_told_by_its_begin_and_end(analyzed):
+    files = {}
+    for rank in range(RANKS):
+        now, lines = 1749650865.0, []
+        for step in range(STEPS):
+            parts = zip(("fetch", "model", "reduce"), times(rank, step), strict=True)
+            for name, took in parts:
+                ends = f"begin={now:.4f} end={now + took:.4f}"
+                lines.append(f"step={step} phase={name} {ends}")
+                now += took
+        files[f"spans/rank{rank}.txt"] = "\n".join(lines) + "\n"
+    (slow,) = found(analyzed(files), "slow-rank")
+    assert slow.ranks == (SLOW,)
+
+
+def test_a_shipper_s_record_is_no_line_of_the_program(analyzed):
+    files = {}
+    for rank in range(RANKS):
+        lines = []
+        for step in range(STEPS):
+            _, work, wait = times(rank, step)
+            said = f"it {step} | compute {work:.3f} s | reduce-wait {wait:.3f} s\n"
+            at = f"2026-11-07T17:{step:02}:41.537250159Z"
+            lines.append(json.dumps({"log": said, "stream": "stderr", "time": at}))
+        files[f"pods/job-worker-{rank // 2}_node0{rank // 2}/proc-{rank % 2}.log"] = (
+            "\n".join(lines) + "\n"
+        )
+    (slow,) = found(analyzed(files), "slow-rank")
     assert slow.ranks == (SLOW,)
 
 
