@@ -28,7 +28,8 @@ What to do
     /dev/infiniband.
 
 Looks like
-    A host that has no fast network is right to use sockets. Hosts that chose different
+    A host that has no fast network is right to use sockets, unless `NCCL_IB_HCA` names
+    cards that NCCL does not find. Hosts that chose different
     networks are `wrong-nic`. One slow GPU is `thermal-throttle`.
     Steps that save or evaluate take longer, and the next ones do not. Larger batches
     take longer as well.
@@ -77,6 +78,8 @@ CHANGE, CARD = "nccl.ib.speed_change", "nccl.ib.device"
 PORT, CARDS = "system.ethtool", "rdma.ports"
 NUMBER = "hca_port"
 CHOSEN, DEVICES = "nccl.net.selected", "nccl.net.ib_using"
+NO_DEVICE, HCA = "nccl.net.ib_no_device", "NCCL_IB_HCA"
+ASKED = ("nccl.env", "nccl.env.set")
 
 # why the calls that are slower than others wait for nobody
 LAST = "That is the time on the member that came last, so no wait is in it"
@@ -178,19 +181,38 @@ def _below_others(lines: pl.DataFrame, ask: str) -> Finding | None:
 
 
 def _socket(frames: Frames) -> Finding | None:
-    """Find processes that chose TCP after NCCL had listed their InfiniBand devices."""
-    chosen, devices = frames.message(CHOSEN), frames.message(DEVICES)
-    if "network" not in chosen.columns or devices.is_empty():
+    """Find processes that chose TCP although their host has InfiniBand, or should.
+
+    NCCL had listed devices, or its environment names some and it found none.
+    """
+    chosen = frames.message(CHOSEN)
+    if "network" not in chosen.columns:
         return None
+    tcp = chosen.filter(pl.col("network") == "Socket")
+    asked = frames.message(*ASKED)
+    if "variable" in asked.columns:
+        asked = asked.filter(pl.col("variable") == HCA)
+    none = frames.message(NO_DEVICE)
+    there = "NCCL uses TCP sockets although InfiniBand or RoCE devices are there"
+    wanted_ = f"NCCL uses TCP sockets: it finds none of the devices that {HCA} names"
+    for devices, also, what in (
+        (frames.message(DEVICES), None, there),
+        (none, asked, wanted_),
+    ):
+        lines = _of_one_process(tcp, devices)
+        if also is not None:
+            lines = _of_one_process(lines, also)
+        if lines.height:
+            cites = (*common.cites(lines, 3), *common.cites(devices, 2))
+            return _finding(lines, "possible", what, cites, "mlx5_0")
+    return None
+
+
+def _of_one_process(lines: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+    """Return the lines of processes that also printed some others."""
     process = ["host", "pid", "source"]
-    lines = chosen.filter(pl.col("network") == "Socket").join(
-        devices.select(process).unique(), on=process, how="semi", nulls_equal=True
-    )
-    if lines.is_empty():
-        return None
-    evidence = (*common.cites(lines, 3), *common.cites(devices, 2))
-    what = "NCCL uses TCP sockets although InfiniBand or RoCE devices are there"
-    return _finding(lines, "possible", what, evidence, "mlx5_0")
+    printed = others.select(process).unique()
+    return lines.join(printed, on=process, how="semi", nulls_equal=True)
 
 
 def _by_calls(frames: Frames) -> Finding | None:

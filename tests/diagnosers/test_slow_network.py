@@ -59,6 +59,14 @@ def test_sockets_without_devices_and_devices_in_use_are_silent(analyzed):
     )
 
 
+def test_sockets_where_the_environment_names_cards_that_are_not_found_fire(analyzed):
+    asked = "NCCL_IB_HCA set to mlx5_0:1,mlx5_1:1"
+    texts = (asked, "NET/IB : No device found.", "Using network Socket")
+    (finding,) = found(analyzed({"a.log": info("gpu1", *texts)}), SLUG)
+    assert (finding.hosts, finding.confidence) == (("gpu1",), "possible")
+    assert "NCCL_IB_HCA" in finding.headline
+
+
 STEP = (
     " [2026-11-20 12:00:00] iteration {n:8}/ 500 | consumed samples: {n} | elapsed "
     "time per iteration (ms): {ms:.1f} | global batch size:    64 | lm loss: 2.5 |\n"

@@ -24,7 +24,8 @@ DECORATIONS = {
     "determined": r"\[(?P<det_t>\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d))\] "
     r"(?:\S{1,8}| {8}) (?:\[rank=(?P<det_rank>\d{1,9})\] )?\|\| (?:[A-Z]{4,8}: )?",
     "wrapped": r"\[rank=(?P<eq_rank>\d{1,9})\] ",
-    "torch": r"\[rank(?P<torch_rank>\d{1,9})[\[\]]{1,2}: ?",
+    # a number in front of torch's own prefix may be any
+    "torch": r"(?:\[\d{1,7}\]: ?)?\[rank(?P<torch_rank>\d{1,9})[\[\]]{1,2}: ?",
     # the user may set the template: `[trainer0|0]:`; TorchX and NeMo-Run put the role
     # and the replica in front, `train/0 `
     "torchrun": r"(?:[A-Za-z][\w.-]{0,80}/\d{1,5} )?"

@@ -134,6 +134,7 @@ def test_the_group_prefix_names_the_group_and_its_own_rank(prefix, group):
 DECORATED = [
     ("[default3]:boom", {"local_rank": 3, "rank": None}),
     ("[rank3]: boom", {"rank": 3}),
+    ("[4]: [rank12]: boom", {"rank": 12}),
     ("train/0 [default3]:[rank11]: boom", {"local_rank": 3, "rank": 11}),
     ("[default3]:[rank11]: boom", {"local_rank": 3, "rank": 11}),
     ("[1,4]<stderr>:boom", {"rank": 4}),
