@@ -67,6 +67,7 @@ NEEDS = (
     ),
     *("nccl.net.message_truncated", "nccl.ib.size_mismatch", "nccl.ib.bad_receive"),
     *("launchers.horovod.shape_mismatch", "python.tf_shape"),
+    "launchers.mpi.truncated",
 )
 MISSING = "no dump, and no TORCH_DISTRIBUTED_DEBUG=DETAIL"
 NEXT_TIME = "TORCH_FR_BUFFER_SIZE=2000, or TORCH_DISTRIBUTED_DEBUG=DETAIL for a rerun"
@@ -143,6 +144,9 @@ ONE_SIDED = {
     "shows only the printing rank's own shapes, so it does not say which rank differs.",
     "c10d.gloo.size_mismatch": "Gloo received more bytes than the rank expected, "
     "and aborted. That rank or the sender is wrong; the line does not say which.",
+    "launchers.mpi.truncated": "MPI received more bytes than the rank's call can take, "
+    "so its members pass different sizes, or make other calls. The line does not say "
+    "which of them is wrong.",
     "launchers.horovod.shape_mismatch": "Horovod's coordinator compares what ranks "
     "submit under one name, and answers all of them when it differs. It does not say "
     "which rank sent what.",
