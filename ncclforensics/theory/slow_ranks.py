@@ -91,7 +91,7 @@ class Slow:
     def is_named(self) -> bool:
         """Whether the share, with what no log tells, is large enough for a verdict."""
         least = NAMED * (1.0 if self.is_data else self.seen)
-        return self.share >= least and not self.may_be_stage
+        return min(self.share, self.gain) >= least and not self.may_be_stage
 
 
 def excess(frames: Frames) -> pl.DataFrame | None:
