@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 REPORTED, KERNELS = "timers.lightning.profile", "timers.torch.profile"
 # the process is numbered on its node, which tells the rank of a job of one node
-FILE = r"-(\d{1,4})\.txt$"
+FILE = r"[-_](\d{1,4})\.txt$"
 RANKS, CALLS = 4, 16  # at least
 APART = 3.0  # times as far above the next rank as the others are apart
 WAITS = 0.5  # of what it works longer, the least that it waits less

@@ -25,7 +25,7 @@ WAITS = (REDUCE, WAIT)
 _FORWARD, _BACKWARD = "fwd|forward|fprop", "bwd|backward|bprop|backprop"
 _WORDS = {
     DATA: r"data|dl|data_?load\w*|dataset|loader|loading|load_time|fetch\w*|prefetch"
-    r"|h2d|batch_(?:input|generator|wait)|inputs?(?:_\w+)?|io|read(?:er)?"
+    r"|h2d|batch_(?:input|generator|wait|ready)(?:_after)?|inputs?(?:_\w+)?|io|read(?:er)?"
     r"|prep|preproc\w*|dequeue|feed"
     r"|(?:get|next|iter)_(?:\w+_)?batch(?:es)?",
     WAIT: r"waits?|waiting|peers?|stall(?:ed)?_on|block(?:ed|ing)?|comm\w*|nccl"

@@ -32,6 +32,9 @@ def margin(case: Case, ends: Sequence[Told]) -> float | None:
     is as likely in either, so unseen ranks do not count. A slow rank is why a job that
     runs is dumped, and a coincidence in one that fails.
     """
+    seen = [told for told in ends if told.end.kind != "unseen"]
+    if not all(any(s.what == "running" for s in told.stories) for told in seen):
+        return None
     slow = slow_ranks.tells_why(case.frames)
     # what speaks against a running job counts once, at however many ends
     of_job = weights.bits(running.prior(case)) + weights.bits(
@@ -39,12 +42,8 @@ def margin(case: Case, ends: Sequence[Told]) -> float | None:
     )
     runs, held = of_job, 0.0
     named: dict[tuple[str, str], list[Story]] = {}
-    for told in ends:
-        if told.end.kind == "unseen":
-            continue
-        on = next((s for s in told.stories if s.what == "running"), None)
-        if on is None:
-            return None
+    for told in seen:
+        on = next(s for s in told.stories if s.what == "running")
         blaming = next(s for s in told.stories if s.what != "running")
         runs += on.cost - of_job
         held = max(held, _holds_slow(case, told.end))

@@ -13,7 +13,7 @@ import polars as pl
 from ncclforensics.model.step_parts import UNSAID, kinds, named
 
 _NUMBER = r"\d{1,19}(?:\.\d{1,12})?(?:[eE][+-]?\d{1,3})?"
-_WORD = r"[\p{L}_][\p{L}_./-]*(?:\d+[\p{L}_][\p{L}\d_./-]*)?"
+_WORD = r"[\p{L}_][\p{L}_./+-]*(?:\d+[\p{L}_][\p{L}\d_./-]*)?"
 _UNIT = "[mun]?s"
 # words, the last with its unit, what stands between, a timedelta's hours and minutes, a
 # number, its unit, and what makes it a rate

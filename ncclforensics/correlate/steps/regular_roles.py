@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _RANK = re.compile(r"(?i)^(?:(?:global|world)_?)?(?:r|rk|rank)$|rank|worker|proc")
 _STEP = re.compile(r"(?i)step|iter|^it$|batch|update|tick|round")
+_EPOCH = re.compile(r"(?i)epoch|round|outer|cycle|^pass$")
 _HOST = r"(?:^|[\s=@\[(\"'])([A-Za-z][A-Za-z0-9.-]*[A-Za-z-]\d[A-Za-z0-9.-]*)"
 FEW = 4  # steps
 MOST_NUMBERS = 6  # of a line, of which two may be its epoch and step
@@ -85,8 +86,10 @@ def _in_epochs(
 
     They are numbered as they come; each log tells them, but for those that are cut.
     """
-    several = [number for _, number in numbers if number.n_unique() > 1]
-    for one, other in combinations(several[:MOST_NUMBERS], 2):
+    several = [one for one in numbers if one[0] and one[1].n_unique() > 1]
+    for (name, one), (its, other) in combinations(several[:MOST_NUMBERS], 2):
+        if not (_EPOCH.search(name) or _EPOCH.search(its)):
+            continue  # the minutes and seconds of a time are counted together, too
         both = pl.DataFrame({"one": one, "other": other, "log": log}).with_row_index()
         first = pl.col("index").min().over("one", "other")
         both = both.select("log", step=first.rank("dense").cast(pl.Int64))

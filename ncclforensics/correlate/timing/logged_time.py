@@ -92,7 +92,8 @@ def _with_waits(told: pl.DataFrame) -> pl.DataFrame:
     """
     kind = pl.col("kind")
     load = _against(told, kind == DATA, kind == COMPUTE)
-    waits = load + _against(told, kind == UNSAID, kind.is_in((DATA, COMPUTE)))
+    works = kind.is_in((DATA, COMPUTE, PHASE))
+    waits = load + _against(told, kind == UNSAID, works)
     told = _called(told, WAIT, waits)
     holds = kind.is_in((BACKWARD, *WAITS))
     told = _called(told, COMPUTE, _against(told, kind == UNSAID, holds))
