@@ -35,7 +35,7 @@ KEPT = (
     *("src", "dst", "t", "t_completed", "duration_ms", "stack", "source", "line"),
 )
 LEAST = 16  # calls of a rank, below which its history tells nothing
-MOST, FEWEST = 1 << 19, 128  # calls of all ranks that are compared, and of each
+MOST, FEWEST = 1 << 18, 256  # calls of all ranks that are compared, and of each
 KNOWN = 0.9  # share of the calls that must tell when they ended, or how long they took
 FEW = 4  # meetings in each half of the history
 MEDIAN = 1.9  # standard error of a median, in median deviations
