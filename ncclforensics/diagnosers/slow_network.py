@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 FAMILY = "network"
-TABLES = ("timers.megatron.", "timers.gathered", "timers.table", "timers.metrics")
+TABLES = ("timers.megatron.", "timers.gathered", "timers.metrics")
 SHOWS = ("nccl.", *TABLES, *step_times.TIMED, "inspector.", "collectives")
 NEEDS = (*SHOWS, regular_forms.LINES)
 MISSING, NEXT_TIME = wanted.NCCL

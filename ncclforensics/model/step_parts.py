@@ -7,12 +7,7 @@ part of the step tells these apart.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 DATA, COMPUTE, BACKWARD, WHOLE = "data", "compute", "backward", "whole"
 OTHER = "other"  # what a step has besides
@@ -28,7 +23,7 @@ _WORDS = {
     r"|h2d|batch_(?:input|generator|wait|ready)(?:_after)?|inputs?(?:_\w+)?|io|read(?:er)?"
     r"|prep|preproc\w*|dequeue|feed"
     r"|(?:get|next|iter)_(?:\w+_)?batch(?:es)?",
-    WAIT: r"waits?|waiting|peers?|stall(?:ed)?_on|block(?:ed|ing)?|comm\w*|nccl"
+    WAIT: r"waits?|waiting|peers?|stall(?:s|ed)?(?:_on)?|block(?:ed|ing)?|comm\w*|nccl"
     r"|barrier|recv|send|exch\w*|idle|sync_time|unshard",
     REDUCE: r"(?:grad_?)?sync|collectives?|ar|all_?reduce\w*|reduce\w*|gather|scatter"
     r"|all_?gather|a2a|all_?to_?all|broadcast|bcast|clip\w*|unscale\w*|grad_norm_time",
@@ -82,15 +77,3 @@ def kinds(name: pl.Expr) -> pl.Expr:
 def is_backward(name: pl.Expr) -> pl.Expr:
     """Whether a part of a step is a backward pass, or some of it."""
     return name.str.contains(rf"(?:^|_)bw?(?:_|$)|{_BACKWARD}")
-
-
-def are_timed(names: Iterable[str]) -> bool:
-    """Whether columns of a table of steps tell how long its parts took.
-
-    One says so by its unit, or several are known parts.
-    """
-    told = pl.DataFrame({"raw": [*names]}, schema={"raw": pl.String})
-    told = told.with_columns(name=named(pl.col("raw")))
-    told = told.with_columns(kind=kinds(pl.col("name"))).drop_nulls("kind")
-    parts = told.filter(~pl.col("kind").is_in((WHOLE, OTHER, UNSAID)))
-    return bool(told["name"].str.ends_with("_time").any()) or parts.height > 1

@@ -3,7 +3,6 @@
 import pytest
 
 from nccl_lines import found
-from ncclforensics.parsers.logs.message_parsers import step_table
 
 PIPED = " {:>4} | {:>6} | {:>6} | {:>7} | {:>6}"
 PLAIN = "{:>6}  node{:03}  {:>8} {:>8} {:>9} {:>8}"
@@ -55,41 +54,3 @@ def test_the_rank_that_computes_longest_in_a_table_is_named(analyzed, form):
     assert slow.ranks == (2,)
     assert "others wait 1" in slow.headline  # 77 of 750 ms
     assert not found(analyzed(form(slow=None)), "slow-rank")
-
-
-def test_a_step_behind_the_first_columns_is_a_time_and_not_a_number():
-    rows = step_table.parse("rank | data | step\n   3 | 29.7 | 753.1\n  end\n")
-    assert [(r["timer"], r["of_rank"], r["took"]) for r in rows] == [
-        ("data", 3, 29.7),
-        ("step", 3, 753.1),
-    ]
-    assert rows[0]["of_step"] is None
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "rank",
-        "rank data\n",
-        "rank data\nx 1.0",
-        "data fwd\n1 2",
-        "rank data\n1 2 3",
-    ],
-)
-def test_garbage_is_no_table(text):
-    assert step_table.parse(text) == []
-
-
-@pytest.mark.parametrize(
-    ("head", "unit"),
-    [
-        ("step data # seconds", "s"),
-        ("step data (ms)", "ms"),
-        ("step | data [s]", "s"),
-        ("step data", None),
-    ],
-)
-def test_the_line_of_names_tells_the_unit(head, unit):
-    row = "3 | 29.7" if "|" in head else "3 29.7"
-    assert [r["unit"] for r in step_table.parse(f"{head}\n{row}\n")] == [unit]

@@ -17,7 +17,7 @@ NAMES = {
     step_parts.WAIT: "comm comm_wait_ms t_sync wait_allreduce forward-recv barrier_ms",
     step_parts.WHOLE: "time step_time t_step iteration_time total step_ms batch_time",
     step_parts.OTHER: "optimizer opt_s step optimizer_step update",
-    step_parts.UNSAID: "grad_norm stall_x drain_ms",
+    step_parts.UNSAID: "grad_norm halt_x drain_ms",
     None: "loss lr eta last_time last_data_time samples_per_s",
 }
 
@@ -27,17 +27,3 @@ def test_a_part_is_known_by_its_words(kind):
     names = pl.DataFrame({"name": NAMES[kind].split()})
     told = names.with_columns(kind=step_parts.kinds(step_parts.named(pl.col("name"))))
     assert dict(told.iter_rows()) == dict.fromkeys(names["name"], kind)
-
-
-@pytest.mark.parametrize(
-    ("columns", "timed"),
-    [
-        ("step fwd_s", True),
-        ("step drain_ms", True),
-        ("it input model_fwd dp_reduce", True),
-        ("step loss lr", False),
-        ("step data_path", False),
-    ],
-)
-def test_a_table_of_steps_tells_times_by_units_or_by_several_parts(columns, timed):
-    assert step_parts.are_timed(columns.split()) is timed

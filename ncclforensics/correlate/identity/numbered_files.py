@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 SPIED = "stacks.pyspy"
-STEPS = ("timers.table", "timers.torch.profile")
+STEPS = "timers.torch.profile"
 # what has several ranks, or a number of another kind, in front of that number
 OF_SEVERAL = r"(?i)(?:node|host|pod|worker|machine|server|agent|trainer)s?[-_.]?\d"
 AGREE = 2  # files whose lines confirm the number
@@ -142,7 +142,7 @@ def _of_one_process(frames: Frames) -> pl.Series:
 
 def _of_own_steps(frames: Frames) -> pl.Series:
     """Return the files that hold the times of steps, each step once, and no rank."""
-    tables = with_nulls(frames.message(*STEPS), OF_TABLE)
+    tables = with_nulls(frames.message(STEPS), OF_TABLE)
     in_tables = tables.select(
         "source",
         step=pl.coalesce("of_step", "step"),

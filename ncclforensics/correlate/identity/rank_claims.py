@@ -17,7 +17,7 @@ CLAIMING = ("sources", "events", "exits", "ranks")
 PID_OF = "python.pid_of"
 METRICS = "timers.metrics"
 LABELLED_HOST = r"[{,](?:node|host|hostname)=\"([\w.-]+)\""
-TABLES = ("timers.megatron.ranks", "timers.table", "launchers.nvrx.scores")
+TABLES = ("timers.megatron.ranks", "launchers.nvrx.scores")
 PIDS = {
     **dict.fromkeys(("told", "pid", "named", "its", "whose", "behind"), pl.Int64()),
     "before": pl.String(),

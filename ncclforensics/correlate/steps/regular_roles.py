@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _RANK = re.compile(r"(?i)^(?:(?:global|world)_?)?(?:r|rk|rank)$|rank|worker|proc")
+_COLUMN = re.compile(r"(?i)^(?:(?:global|world)_?)?rank$")
 _STEP = re.compile(r"(?i)step|iter|^it$|batch|update|tick|round")
 _EPOCH = re.compile(r"(?i)epoch|round|outer|cycle|^pass$")
 _HOST = r"(?:^|[\s=@\[(\"'])([A-Za-z][A-Za-z0-9.-]*[A-Za-z-]\d[A-Za-z0-9.-]*)"
@@ -47,6 +48,8 @@ def roles(lines: pl.DataFrame, cells: pl.DataFrame) -> Roles | None:
     known = lines["rank"]
     told = known.null_count() < (1 - MOSTLY) * known.len()
     ranks = [one for one in numbers if _are_ranks(one[1])]
+    # a log of rank 0 has a column of all ranks
+    told &= not (known.n_unique() == 1 and any(_COLUMN.search(n) for n, _ in ranks))
     ranks.sort(
         key=lambda one: (
             *(not _RANK.search(one[0]), bool(_STEP.search(one[0]))),

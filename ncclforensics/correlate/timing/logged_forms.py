@@ -1,9 +1,9 @@
-"""The numbers of steps as training loops log them on each rank, in six forms.
+"""The numbers of steps as training loops log them on each rank, in five forms.
 
 Megatron lists all ranks below the name of a part, a line lists the numbers of all
-ranks, a table has a row a rank or a step, or counters grow from look to look. Where
-none of these is there, a rank prints lines that are alike but for their numbers
-(`regular_forms`), or marks where it is in its step (`logged_marks`).
+ranks, or counters grow from look to look. Where none of these is there, a rank prints
+lines or a table that are alike but for their numbers (`regular_forms`), or marks where
+it is in its step (`logged_marks`).
 """
 
 from __future__ import annotations
@@ -22,15 +22,9 @@ if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 BLOCKS = "timers.megatron.ranks"
-GATHERED, TABLE = "timers.gathered", "timers.table"
+GATHERED = "timers.gathered"
 METRICS = "timers.metrics"
-SPOKEN = (BLOCKS, GATHERED, TABLE, METRICS, regular_forms.LINES)
-BARE = ""  # the unit of a time without one
-OF_TABLES = {
-    **dict.fromkeys(("of_step", "took_us"), pl.Int64()),
-    **dict.fromkeys(("on", "unit"), pl.String()),
-    "took": pl.Float64(),
-}
+SPOKEN = (BLOCKS, GATHERED, METRICS, regular_forms.LINES)
 _LIST = (
     r"([A-Za-z][\w+-]*)(?: (m?s))? (?:by|per|across|of) ranks?[:=] ?"
     r"(?:\[([\d., ]+)\]|((?:\d+[:=][\d.]+,? ?)+)|((?:[\d.]+,? )+[\d.]+))"
@@ -48,7 +42,7 @@ def numbers(frames: Frames) -> pl.DataFrame:
     `unit` "s", "ms", "us", or null if none stands there. `record` is the line that
     tells all parts of a step.
     """
-    blocks = pl.concat([of(frames) for of in (_in_lists, _in_tables, _in_metrics)])
+    blocks = pl.concat([of(frames) for of in (_in_lists, _in_blocks, _in_metrics)])
     blocks = blocks.drop_nulls(["rank", "number"])
     if blocks.height:
         return blocks.with_columns(log="source")
@@ -68,29 +62,25 @@ def _tells_parts(lines: pl.DataFrame) -> bool:
     return bool(names.select(is_part.any()).item())
 
 
-def _in_tables(frames: Frames) -> pl.DataFrame:
-    """Return KEPT of tables and of Megatron's lists of ranks.
+def _in_blocks(frames: Frames) -> pl.DataFrame:
+    """Return KEPT of Megatron's lists of ranks below the name of a part.
 
-    What has a row a rank is of one step, whose number is that of its first line.
+    A list is of one step, whose number is that of its first line.
     """
-    rows = frames.message(BLOCKS, TABLE)
+    rows = frames.message(BLOCKS)
     if "timer" not in rows.columns:
         return pl.DataFrame(schema=dict.fromkeys(KEPT))
-    rows = with_nulls(rows, OF_TABLES)
-    line = pl.col("line") + pl.col("below")
-    of_rank = pl.col("of_rank").is_not_null() & pl.col("of_step").is_null()
-    in_us = pl.when(pl.col("took_us").is_not_null()).then(pl.lit("us"))
     return rows.drop_nulls("timer").select(
         pl.coalesce("of_rank", "rank").alias("rank"),
         "source",
-        line.alias("line"),
-        record=pl.when(of_rank).then("line").otherwise(line),
-        step=pl.when(of_rank).then("line").otherwise("of_step"),
+        line=pl.col("line") + pl.col("below"),
+        record="line",
+        step="line",
         t=pl.lit(None, TIME),
-        told_host="on",
+        told_host=pl.lit(None, pl.String),
         raw="timer",
-        number=pl.coalesce("took", pl.col("took_us").cast(pl.Float64)),
-        unit=pl.coalesce("unit", in_us, pl.lit(BARE)),
+        number=pl.col("took_us").cast(pl.Float64),
+        unit=pl.lit("us"),
     )
 
 

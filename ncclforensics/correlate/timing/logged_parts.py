@@ -188,7 +188,7 @@ def _in_seconds(told: pl.DataFrame) -> pl.DataFrame:
     told = told.with_columns(seconds=pl.col("number") * scale)
     told = _marked(told.filter(pl.col("seconds") < MOMENT))
     seconds, own = pl.col("seconds"), ("rank", "log")
-    is_bare = pl.col("unit").fill_null(logged_forms.BARE) == logged_forms.BARE
+    is_bare = pl.col("unit").is_null()
     nameless = ~_is_marked() & (pl.col("kind") == UNSAID)
     bare = told.filter(is_bare & ~nameless & pl.col("kind").is_not_null())
     lines = bare.group_by(*own, "line").agg(seconds.max(), pl.col("t").first())

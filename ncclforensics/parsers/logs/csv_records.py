@@ -3,8 +3,7 @@
 CloudWatch (`timestamp,message`; Insights `@timestamp,@message,@logStream`), Datadog
 (`Date,Host,Service,Message`), Azure Monitor (`TimeGenerated,PodName,LogMessage`),
 Splunk (`_time,host,_raw`), Grafana (`Time,Line`): a header line that names a column of
-lines and one of times. Rendered from the documentation of each. A table that a training
-loop writes itself, a step per row, is read as lines of `name: value` pairs.
+lines and one of times. Rendered from the documentation of each.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import io
 
 import polars as pl
 
-from ncclforensics.model import step_parts
 from ncclforensics.parsers.logs import json_records
 
 # lower-case column names, the best first
@@ -44,8 +42,6 @@ NAMES = {
     "told_rank": ("rank", "rank_id"),
 }
 MOST_COLUMNS = 64
-STEPS = {"step", "iter", "iteration", "global_step", "it"}
-PAIRS = ""  # stands for the column of lines where all columns together are the line
 
 
 def separator(header: str) -> str:
@@ -54,10 +50,9 @@ def separator(header: str) -> str:
 
 
 def columns(header: str) -> dict[str, str]:
-    """Map `raw` and COLUMNS to the column names of a header line; `raw` may be PAIRS.
+    """Map `raw` and COLUMNS to the column names of a header line.
 
-    Empty if the header is not one of an export, without a column of lines or of times,
-    nor that of a table of steps.
+    Empty if the header is not one of an export, without a column of lines or of times.
     """
     cut = separator(header)
     try:
@@ -72,10 +67,7 @@ def columns(header: str) -> dict[str, str]:
         for column, names in NAMES.items()
         if (first := next((n for n in names if n in own), None))
     }
-    if {"raw", "told_t"} <= found.keys():
-        return found
-    is_steps = not STEPS.isdisjoint(own) and step_parts.are_timed(own)
-    return {**found, "raw": PAIRS} if is_steps else {}
+    return found if {"raw", "told_t"} <= found.keys() else {}
 
 
 def read(data: bytes) -> pl.DataFrame:
@@ -99,9 +91,7 @@ def read(data: bytes) -> pl.DataFrame:
     ).cast(pl.Int64)
     begin = pl.int_range(pl.len(), dtype=pl.Int64) + 2 + breaks.cum_sum() - breaks
     empty = pl.lit(None, pl.String)
-    pairs = [pl.format("{}: {}", pl.lit(c), c) for c in table.columns]
-    whole = pl.concat_str(pairs, separator=" ", ignore_nulls=True)
-    given = {c: whole if of == PAIRS else pl.col(of) for c, of in named.items()}
+    given = {c: pl.col(of) for c, of in named.items()}
     return table.select(
         begin.alias("line"),
         *(given.get(c, empty).alias(c) for c in ("raw", *json_records.COLUMNS)),

@@ -38,6 +38,11 @@ LONGEST = 2000  # characters
 LIBRARIES = r" NCCL (?:INFO|WARN|TRACE) |\"coll_sn\":|\[c10d\]"
 CUT = r"[,;\t|│┃]"  # between the cells of a table
 SEPARATED = rf"^[^,;\t|│┃]*(?:{CUT}\s*[\w.+#\"/()%-]*\s*){{3,}}$"
+# words and numbers, some of them with several spaces between
+ALIGNED = (
+    r"^ *[\w.-]+ +(?:[\w.-]+ +)*[\w.-]+  +[\w.-]+(?: +[\w.-]+)*(?:  *[(#][^)]*\)?)? *$"
+)
+IN_UNITS = r" +[(#][^)]*\)?$"
 IS_NUMBER = rf"(?:^|{CUT})\s*\"?\d+(?:\.\d+)?\"?\s*(?:{CUT}|$)"
 
 
@@ -64,7 +69,7 @@ def read(sources: Sequence[Source], lines: pl.DataFrame) -> Frames:
     ends = [_End(n, count[s.name], *_end(s, most)) for n, s in known]
     if not any(end.data for end in ends):
         return Frames()
-    every = _redrawn(_numbered(ends))
+    every = _with_cuts(_redrawn(_numbered(ends)))
     shape = pl.col("raw").str.strip_chars().str.replace_all(NUMBER, "#")
     shape = shape.str.replace_all(TIME, "#s").str.replace_all(" +", " ")
     fit = pl.col("raw").str.len_bytes() <= LONGEST
@@ -103,6 +108,16 @@ def read(sources: Sequence[Source], lines: pl.DataFrame) -> Frames:
     told = told.join(named, on="place", how="left", maintain_order="left")
     told = told.with_columns(pl.col("place") % FILE).drop("is_table", "whole")
     return Frames({}, {MESSAGE: told})
+
+
+def _with_cuts(lines: pl.DataFrame) -> pl.DataFrame:
+    """Put a tab between the columns of a table that spaces align, and its names."""
+    text = pl.col("raw").str.strip_chars()
+    aligned = pl.col("raw").str.contains(ALIGNED) & ~pl.col("raw").str.contains(CUT)
+    columns = text.str.replace(IN_UNITS, "").str.replace_all(r"\s+", "\t")
+    return lines.with_columns(
+        pl.when(aligned).then(columns).otherwise("raw").alias("raw")
+    )
 
 
 def _whole(segments: pl.DataFrame) -> pl.DataFrame:
