@@ -217,7 +217,7 @@ def _of_one_process(lines: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
 
 def _by_calls(frames: Frames) -> Finding | None:
     """Find groups or links whose calls take longer than in sisters, or than before."""
-    if slow_jobs.sure(frames) in (None, "possible"):
+    if slow_jobs.sure(frames) is None:
         return None
     if (told := transfers.slower(frames)) is not None:
         sisters = "on other links" if told.is_message else "in its sister groups"

@@ -40,7 +40,7 @@ def margin(case: Case, ends: Sequence[Told]) -> float | None:
     of_job = weights.bits(running.prior(case)) + weights.bits(
         "long wait", standstill.waited_long(case.frames)
     )
-    runs, held = of_job, 0.0
+    runs, held = of_job + _of_slow(case), 0.0
     named: dict[tuple[str, str], list[Story]] = {}
     for told in seen:
         on = next(s for s in told.stories if s.what == "running")
@@ -56,6 +56,14 @@ def margin(case: Case, ends: Sequence[Told]) -> float | None:
     runs += weights.bits("slow one waits", held)
     fails += weights.bits("slow before", slow)
     return fails + weights.bits("unexplained idle", min(idle, weights.MOST)) - runs
+
+
+def _of_slow(case: Case) -> float:
+    """Return what it costs that several ranks are slow, and not one or a host."""
+    slow = slow_ranks.slow(case.frames)
+    if slow is None or not slow.is_named:
+        return 0.0
+    return sum(weights.bits(name, times) for name, times in culprits(case, slow.ranks))
 
 
 def _holds_slow(case: Case, end: End) -> float:

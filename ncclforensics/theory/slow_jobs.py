@@ -50,9 +50,7 @@ def sure(frames: Frames) -> Confidence | None:
     if not may_run(frames) or not slow_ranks.tells_why(frames):
         return None
     margin = weigh.weighed(frames).running
-    if margin is None or margin < weights.POSSIBLE:
-        return None
-    return "likely" if margin >= weights.LIKELY else "possible"
+    return "likely" if margin is not None and margin >= weights.LIKELY else None
 
 
 def goes_on(frames: Frames) -> bool:
