@@ -52,15 +52,18 @@ def _by_lightning(frames: Frames) -> Told | None:
         return None
     # an action may hold others of its kind: `training_step` and `training_step.forward`
     action = pl.col("action").str.extract(r"([^.]+)$")
-    longest = (
+    used = (LOADS, COMPUTES, BACKWARDS, WHOLE)
+    lines = (
         lines.with_columns(kind=kinds(named(action)))
-        .group_by("rank", "kind")
-        .agg(pl.col("mean_s").max())
+        .filter(pl.col("kind").is_in(used))
+        .sort("mean_s", "line", descending=True)
+        .unique(["rank", "kind"], keep="first", maintain_order=True)
+        .sort("source", "line")
     )
-    parts = longest.drop_nulls().pivot("kind", index="rank", values="mean_s")
-    if not {LOADS, COMPUTES, BACKWARDS, WHOLE} <= set(parts.columns):
+    parts = lines.pivot("kind", index="rank", values="mean_s")
+    if not {*used} <= set(parts.columns):
         return None
-    told = parts.drop_nulls([LOADS, COMPUTES, BACKWARDS, WHOLE]).select(
+    told = parts.drop_nulls(used).select(
         "rank",
         own=pl.col(LOADS) + pl.col(COMPUTES),
         reads=pl.col(LOADS),
