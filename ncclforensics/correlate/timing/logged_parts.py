@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.steps.regular_forms import MOMENT
+from ncclforensics.correlate.steps.regular_form import MOMENT
 from ncclforensics.correlate.timing import logged_forms
 from ncclforensics.model.frames import needing, remembered
 from ncclforensics.model.step_parts import (
