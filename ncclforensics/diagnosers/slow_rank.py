@@ -107,7 +107,7 @@ def diagnose(frames: Frames) -> Iterator[Statement]:
         return
     known = slow_ranks.excess(frames) is not None
     told = slow_ranks.slow(frames) if known else None
-    by_word = told_stragglers.told(frames) or profiler_reports.slowest(frames)
+    by_word = profiler_reports.by_word(frames)
     if told is not None and told.is_named:
         finding = _finding(frames, told)
         yield replace(finding, confidence=min(finding.confidence, sure, key=SURE.index))

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.evidence import common, profiler_reports, told_stragglers
+from ncclforensics.evidence import common, profiler_reports
 from ncclforensics.model.findings import Finding, RuledOut
 from ncclforensics.model.folding import noun
 from ncclforensics.theory import slow_ranks
@@ -182,7 +182,7 @@ def _slow(frames: Frames) -> tuple[int, ...]:
     told = slow_ranks.slow(frames)
     if told is not None:
         return told.ranks
-    by_word = told_stragglers.told(frames) or profiler_reports.slowest(frames)
+    by_word = profiler_reports.by_word(frames)
     return () if by_word is None else by_word.ranks
 
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from ncclforensics.correlate.timing import logged_forms, logged_time
 from ncclforensics.correlate.timing.own_time import NAMED
-from ncclforensics.evidence import common
+from ncclforensics.evidence import common, told_stragglers
 from ncclforensics.evidence.told_stragglers import Told
 from ncclforensics.model.step_parts import BACKWARD as BACKWARDS
 from ncclforensics.model.step_parts import COMPUTE as COMPUTES
@@ -31,6 +31,11 @@ FILE = r"[-_](\d{1,4})\.txt$"
 RANKS, CALLS = 4, 16  # at least
 APART = 3.0  # times as far above the next rank as the others are apart
 WAITS = 0.5  # of what it works longer, the least that it waits less
+
+
+def by_word(frames: Frames) -> Told | None:
+    """Return whom any program reports as slow: a detector of stragglers, or these."""
+    return told_stragglers.told(frames) or slowest(frames)
 
 
 def slowest(frames: Frames) -> Told | None:

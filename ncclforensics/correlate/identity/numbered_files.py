@@ -7,8 +7,10 @@ A stack tells no rank at all: files that hold the stack of one process each, and
 numbered from 0 without a gap, are numbered by rank, and so are those that hold the
 times of the steps of one, `timing_3.csv`, but not by node or pod. So are files that are
 numbered as all ranks are which dumps list, and files that are numbered through the
-folders of several hosts, with several in each: nodes have one. Beside `log.txt.rank1`,
-`log.txt` is rank 0's, as detectron2's `setup_logger` names them.
+folders of several hosts, with several in each: nodes have one; or by node and on it,
+`worker-1/proc-3.log`, if all nodes have as many. Numbered anew on each host, none is a
+rank. Beside `log.txt.rank1`, `log.txt` is rank 0's, as detectron2's `setup_logger`
+names them.
 """
 
 from __future__ import annotations
@@ -19,17 +21,15 @@ import polars as pl
 
 from ncclforensics.correlate.steps import regular_forms
 from ncclforensics.correlate.traces import call_summary
-from ncclforensics.model.tables import with_nulls, without_rows
+from ncclforensics.model.tables import without_rows
 
 if TYPE_CHECKING:
     from ncclforensics.model.frames import Frames
 
 SPIED = "stacks.pyspy"
-STEPS = "timers.torch.profile"
 # what has several ranks, or a number of another kind, in front of that number
 OF_SEVERAL = r"(?i)(?:node|host|pod|worker|machine|server|agent|trainer)s?[-_.]?\d"
 AGREE = 2  # files whose lines confirm the number
-OF_TABLE = dict.fromkeys(("of_step", "step", "of_rank", "below"), pl.Int64())
 OWNERS = {"source": pl.String(), "rank": pl.Int64()}
 NUMBERS = 4  # of a path, from its end, that are tried
 
@@ -142,22 +142,10 @@ def _of_one_process(frames: Frames) -> pl.Series:
 
 def _of_own_steps(frames: Frames) -> pl.Series:
     """Return the files that hold the times of steps, each step once, and no rank."""
-    tables = with_nulls(frames.message(STEPS), OF_TABLE)
-    in_tables = tables.select(
-        "source",
-        step=pl.coalesce("of_step", "step"),
-        rank=pl.coalesce("of_rank", "rank", "group_rank"),
-        form=pl.lit(0),
-        row=pl.col("line") + pl.col("below").fill_null(0),
-    ).unique(["source", "step", "row"])
-    in_lines = regular_forms.steps(frames)
+    told = regular_forms.steps(frames)
     once = pl.struct("step", "form").is_unique().all()
-    whole = once & pl.col("step").is_not_null().all() & pl.col("rank").is_null().all()
-    own = [
-        each.group_by("source").agg(own=whole).filter("own")["source"]
-        for each in (in_tables, in_lines)
-    ]
-    return pl.concat(own).unique()
+    whole = once & pl.col("rank").is_null().all()
+    return told.group_by("source").agg(own=whole).filter("own")["source"]
 
 
 def _everyone(frames: Frames) -> int:

@@ -7,7 +7,7 @@ by its prefix, or by a number from 0 on with which each step's number stands onc
 from __future__ import annotations
 
 import re
-from itertools import combinations
+from itertools import combinations, product
 from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
@@ -61,13 +61,12 @@ def roles(lines: pl.DataFrame, cells: pl.DataFrame) -> Roles | None:
     steps.sort(key=lambda one: not _STEP.search(one[0]))
     alone = lines["source"].rank("dense").cast(pl.Int64)  # each log is of one rank
     nothing = pl.Series([None], dtype=pl.Int64).new_from_index(0, lines.height)
-    epochs = [*_in_epochs(numbers, alone)]
     who = [known] if told else [rank for _, rank in ranks]
-    for counts in ([step for _, step in steps], epochs):
-        for rank in who:
-            for step in counts:
-                if rank is not step and _fit(lines, rank, step):
-                    return Roles(rank, step)
+    if (both := _fitting(lines, who, [step for _, step in steps])) is not None:
+        return both
+    epochs = [*_in_epochs(numbers, alone)]
+    if (both := _fitting(lines, who, epochs)) is not None:
+        return both
     named = [
         rank for name, rank in ranks if _RANK.search(name) or _is_of_logs(rank, alone)
     ]
@@ -79,6 +78,16 @@ def roles(lines: pl.DataFrame, cells: pl.DataFrame) -> Roles | None:
     for step in epochs:
         if _fit(lines, alone, step):
             return Roles(nothing, step)
+    return None
+
+
+def _fitting(
+    lines: pl.DataFrame, ranks: list[pl.Series], steps: list[pl.Series]
+) -> Roles | None:
+    """Return the first of some ranks and of some steps that fit each other."""
+    for rank, step in product(ranks, steps):
+        if rank is not step and _fit(lines, rank, step):
+            return Roles(rank, step)
     return None
 
 
