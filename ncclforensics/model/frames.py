@@ -28,6 +28,14 @@ QUOTED = {
 }
 
 
+def _last(calls: pl.LazyFrame, many: int | None) -> pl.LazyFrame:
+    """Return the last `many` calls of each rank, and those without a number; or all."""
+    if many is None:
+        return calls
+    newest = pl.col("record_id").max().over("rank")
+    return calls.filter((pl.col("record_id") > newest - many).fill_null(True))
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Frames:
     """All frames of one analysis; `messages` holds the captures of each message.
@@ -55,29 +63,28 @@ class Frames:
         frame = self.tables.get(name)
         return tables.empty(name) if frame is None else frame
 
-    def scan(self, name: str) -> pl.LazyFrame:
+    def scan(self, name: str, last: int | None = None) -> pl.LazyFrame:
         """Return the frame of schema `name`, lazily.
 
         `collectives` may have millions of rows, and only those that pass a filter are
-        joined: filter by rank first.
+        joined: filter by rank first, or take only the `last` of each rank.
         """
         if name != "collectives" or "entries" not in self.tables:
-            return self[name].lazy()
+            return _last(self[name].lazy(), last)
         _read([name])
-        joined = (
-            self.tables["entries"]
-            .lazy()
-            .join(
-                self.tables["templates"].lazy().drop("line"),
-                on="template",
-                maintain_order="left",
-            )
-            .select(*tables.SCHEMAS[name])
+        templates = self.tables["templates"].lazy().drop("line")
+        entries = self.tables["entries"].lazy()
+        if last is not None:
+            ranks = templates.select("template", "rank")
+            told = entries.join(ranks, on="template", maintain_order="left")
+            entries = _last(told, last).drop("rank")
+        joined = entries.join(templates, on="template", maintain_order="left").select(
+            *tables.SCHEMAS[name]
         )
         others = self.tables.get(name)
         if others is None or others.is_empty():
             return joined
-        return pl.concat([joined, others.lazy()])
+        return pl.concat([joined, _last(others.lazy(), last)])
 
     def has(self, name: str) -> bool:
         """Whether the frame of schema `name` has rows."""

@@ -35,7 +35,7 @@ KEPT = (
     *("src", "dst", "t", "t_completed", "duration_ms", "stack", "source", "line"),
 )
 LEAST = 16  # calls of a rank, below which its history tells nothing
-MOST, FEWEST = 1 << 18, 256  # calls of all ranks that are compared, and of each
+MOST, FEWEST = 1 << 17, 256  # calls of all ranks that are compared, and of each
 KNOWN = 0.9  # share of the calls that must tell when they ended, or how long they took
 FEW = 4  # meetings in each half of the history
 MEDIAN = 1.9  # standard error of a median, in median deviations
@@ -96,16 +96,12 @@ def _made(frames: Frames) -> pl.DataFrame:
     """
     what = signature().alias("what")
     told = pl.struct(what, "stack").hash(seed=0).alias("kind")
-    last = pl.col("record_id").max().over("rank")
-    size = (MOST // pl.col("rank").n_unique()).clip(FEWEST)
     logged = coll_logs.history(frames)
     if frames.has("collectives"):
-        made = (
-            frames.scan("collectives")
-            .filter((pl.col("record_id") > last - size).fill_null(True))
-            .select(*KEPT, what, told)
-            .collect()
-        )
+        ranks = frames.scan("collectives").select(pl.col("rank").n_unique())
+        size = max(FEWEST, MOST // ranks.collect().item())
+        some = frames.scan("collectives", last=size)
+        made = some.select(*KEPT, what, told).collect()
         if made.height > logged.height:
             return grouped(made, frames["group_names"])
     beside = logged if logged.height else inspected.calls(frames)
