@@ -70,6 +70,9 @@ FILES = (
     rf"(?!.*{SUBRANK})(?:[a-z][a-z_.-]*[._-])?(?P<host>{SHORT_HOST}(?:\.[a-z][a-z0-9-]*)*?)"
     rf"(?:[._-](?P<pid>\d{{3,}}))?[._-]{RANK}(?:[._-](?!\d)[^/]*)?",
     rf"(?!.*{SUBRANK})(?:[a-z][a-z_.-]*[._-])?{RANK}[._-](?P<host>{SHORT_HOST})",
+    # MMEngine: <date>_<time>_<user>@<host>_device<N>_rank<N>
+    rf"(?:[0-9]{{8}}_[0-9]{{6}}_)?(?:[^@]*@)?(?P<host>{ANY_HOST})_device"
+    rf"(?P<local_rank>\d{{1,2}})_{RANK}",
     # a host next to a local rank, and maybe its process: node05_lr0_31772
     rf"(?:[a-z][a-z_.-]*[._-])?(?P<host>{SHORT_HOST})[._-](?:local[-_]?rank|lr)[-_.=]?"
     r"(?P<local_rank>\d{1,2})(?:[._-](?P<pid>\d{3,}))?",

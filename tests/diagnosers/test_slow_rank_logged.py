@@ -109,6 +109,19 @@ def test_who_works_longer_and_waits_less_is_likely_slow(analyzed):
     assert (slow.ranks, slow.confidence) == ((5,), "likely")
 
 
+def within_backward(line):
+    """Return a line of `loop` whose backward takes as long as its waits besides."""
+    backward, wait = (float(x) for x in re.findall(r"(?:bwd|sync) (\S+)", line))
+    return re.sub(r"bwd \S+", f"bwd {backward + wait:.3f}", line)
+
+
+@pytest.mark.parametrize(("work", "who"), [({5: 0.25}, [(5,)]), ({}, [])])
+def test_waits_that_a_backward_holds_are_not_work(analyzed, work, who):
+    lines = loop(8, work).splitlines(keepends=True)
+    report = analyzed({"job.log": "".join(map(within_backward, lines))})
+    assert [slow.ranks for slow in found(report, "slow-rank")] == who
+
+
 def test_who_waits_as_long_as_others_is_only_possible(analyzed):
     """What is logged as a wait is not all of it, or the longer part is no work."""
     text = re.sub(r"grad_sync \S+", "grad_sync 0.05", loop(8, {5: 0.25}))

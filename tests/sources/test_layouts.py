@@ -44,6 +44,11 @@ LOGS = {
     "local_rank_3.log": {"local_rank": 3},
     "out/local3.out": {"local_rank": 3},
     "perf/grank_004.tsv": {"rank": 4},
+    "20250425_160522_ann@fx7-b_device3_rank11.log": {
+        "host": "fx7-b",
+        "local_rank": 3,
+        "rank": 11,
+    },
     "node05_lr0_31772.txt": {"host": "node05", "local_rank": 0, "pid": 31772},
     "worker-3.log": {"host": "worker-3"},
     "llama-worker-3": {"host": "llama-worker-3"},

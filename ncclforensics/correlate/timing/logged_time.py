@@ -237,7 +237,16 @@ def _history(met: pl.DataFrame, waits: pl.DataFrame, whole: pl.DataFrame) -> Own
             (pl.col("usual") / pl.col("whole")).first().alias("typical"),
             pl.col("source", "line", "host", "whole").first(),
         )
-        .with_columns(
+        .join(waits, on=["rank", "meets"], how="left", maintain_order="left")
+    )
+    # a rank that tells no waits is not compared with those that do
+    all_tell = not calls["waits"].null_count()
+    own, took, waited = (pl.col(c) for c in ("own", "whole", "waits"))
+    # parts that fill the step without its waits hold these: no time passes twice
+    if all_tell and calls.select((2 * (own - took) + waited).sum() > 0).item():
+        calls = calls.with_columns(own=own - waited)
+    calls = (
+        calls.with_columns(
             slice=pl.col("meets").rank("dense").cast(pl.Int64) - 1,
             late=pl.col("own") - pl.col("own").median().over("meets"),
         )
@@ -255,19 +264,15 @@ def _history(met: pl.DataFrame, waits: pl.DataFrame, whole: pl.DataFrame) -> Own
             **{c: pl.lit(None, pl.Int64) for c in ("src", "dst", "record_id", "stack")},
         )
     )
-    told = calls.join(waits, on=["rank", "meets"], how="left", maintain_order="left")
-    # a rank that tells no waits is not compared with those that do
-    all_tell = not told["waits"].null_count()
-    own, took = pl.col("own"), pl.col("whole")
-    rest = took - pl.col("waits") if all_tell else own
+    rest = took - waited if all_tell else own
     seconds = float(calls.unique("meets")["whole"].sum())
     length = seconds / calls["slice"].n_unique()
-    slices = told.group_by("rank", "slice").agg(
+    slices = calls.group_by("rank", "slice").agg(
         own=own.sum() / length, own_otherwise=rest.sum() / length
     )
     return OwnTime(
         slices.sort("rank", "slice"),
-        calls,
+        calls.drop("waits", "kinds"),
         seconds,
         timed=True,
         logged=True,
