@@ -15,7 +15,7 @@ import polars as pl
 from ncclforensics.correlate.timing.logged_parts import parts
 from ncclforensics.correlate.timing.logged_time import logged_time
 from ncclforensics.correlate.timing.own_time import WORTH
-from ncclforensics.evidence import common, step_times
+from ncclforensics.evidence import common
 from ncclforensics.evidence.transfers import SISTERS, Slower, quantiles, standing_apart
 from ncclforensics.model.frames import Frames, remembered
 from ncclforensics.model.step_parts import UNSAID, WAITS
@@ -41,7 +41,6 @@ def slower(frames: Frames) -> Slower | None:
             pl.col("raw", "source", "line", "seconds").last(),
             pl.len().alias("n"),
         )
-        .filter(pl.col("n") >= step_times.LEAST)
         .filter(pl.len().over("name") == ranks)
     )
     each = standing_apart(each, "name").sort("name", "rank")

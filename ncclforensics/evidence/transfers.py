@@ -8,12 +8,13 @@ so are the links of a pipeline. Known where dumps or the Inspector have GPU time
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import lgamma, log
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from ncclforensics.correlate.timing.arrivals import arrivals
-from ncclforensics.correlate.timing.own_time import WORTH
+from ncclforensics.correlate.timing.own_time import CHANCE, WORTH
 from ncclforensics.correlate.timing.stages import member_at
 from ncclforensics.evidence import step_times
 from ncclforensics.model.frames import remembered
@@ -136,7 +137,6 @@ def slower(frames: Frames) -> Slower | None:
             pl.len().alias("n"),
             *quantiles(took),
         )
-        .filter(pl.col("n") >= step_times.LEAST)
         .filter(pl.len().over("what") > 1)
     )
     of_two = pl.len().over("what") < SISTERS
@@ -174,7 +174,7 @@ def standing_apart(each: pl.DataFrame, kind: str) -> pl.DataFrame:
 
     Slow are those behind the widest gap, if it is APART times as wide as the others
     differ, and more than is USUAL, and if they are slower nearly always than any other
-    is nearly ever.
+    is nearly ever, which is no chance of their `n` calls.
     """
     usually, slow = pl.col("usually"), pl.col("slow")
     gap = usually.shift(-1) - usually
@@ -183,7 +183,7 @@ def standing_apart(each: pl.DataFrame, kind: str) -> pl.DataFrame:
     apart = beyond > APART * (quick.max() - quick.min())
     apart &= usually.filter("slow").min() > step_times.USUAL * quick.max()
     always = pl.col("low").filter("slow").min() > pl.col("high").filter(~slow).max()
-    return (
+    told = (
         each.sort(kind, "usually")
         .with_columns(slow=(usually > usually.sort_by(gap).last()).over(kind))
         .with_columns(
@@ -191,6 +191,23 @@ def standing_apart(each: pl.DataFrame, kind: str) -> pl.DataFrame:
             slow=slow & (apart & always).fill_null(value=False).over(kind),
         )
     )
+    return told.with_columns(slow & ~pl.col(kind).is_in(_by_chance(told, kind)))
+
+
+def _by_chance(told: pl.DataFrame, kind: str) -> list[object]:
+    """Return the kinds whose slow calls may be the longest of all by chance.
+
+    If no link differs, any calls of all are as likely to be the longest.
+    """
+    n = pl.col("n")
+    slow = n.filter("slow").sum()
+    many = told.group_by(kind).agg(slow, rest=n.sum() - slow, links=pl.len())
+    found = []
+    for name, own, rest, links in many.filter(n > 0).iter_rows():
+        ways = lgamma(own + rest + 1) - lgamma(own + 1) - lgamma(rest + 1)
+        if ways < log(links / CHANCE):
+            found.append(name)
+    return found
 
 
 def fallen(frames: Frames) -> Slower | None:

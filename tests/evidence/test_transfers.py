@@ -1,9 +1,11 @@
 """Calls that take longer on their last member: the network of a group, or of a host."""
 
+import polars as pl
 import pytest
 
 import slowness_streams
 from ncclforensics.analysis import analyze
+from ncclforensics.evidence.transfers import standing_apart
 
 USUAL = {
     "backend": "timed", "shape": "tp", "width": 4, "world": 16, "per_host": 4,
@@ -81,3 +83,16 @@ def test_half_of_the_groups_may_be_of_another_kind_and_are_possible(tmp_path):
 def test_what_is_as_usual_or_costs_nothing_is_no_slow_network(tmp_path, links, other):
     told = report(tmp_path, links, **other)
     assert "slow-network" not in {f.slug for f in told.findings}
+
+
+def calls_of(few):
+    """Return calls of two groups, all of the second longer than any of the first."""
+    took = {"low": [0.1, 0.4], "usually": [0.1, 0.4], "high": [0.11, 0.41]}
+    return pl.DataFrame({"what": ["reduce"] * 2, "n": [few] * 2, **took})
+
+
+@pytest.mark.parametrize(("few", "tells"), [(5, False), (7, True)])
+def test_of_few_calls_some_are_the_longest_by_chance(few, tells):
+    """Of 10 calls any 5 are the longest in 1 of 252 jobs, of 14 any 7 in 1 of 3,432."""
+    apart = standing_apart(calls_of(few), "what")
+    assert apart["slow"].to_list() == [False, tells]
