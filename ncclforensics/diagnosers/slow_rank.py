@@ -170,11 +170,12 @@ def _looks(hosts: Sequence[str]) -> tuple[str, str]:
 def _confidence(told: Slow) -> Confidence:
     """Return how sure it is that a rank is slow, and does not wait.
 
-    What a log calls forward may wait for others, where layers are split.
+    What a log calls forward may wait for others, where layers are split. Of two halves
+    either may be the unusual one: the other may have less to do.
     """
     if told.logged:
         return "likely" if told.is_data or told.waits_less else "possible"
-    often = told.last > OFTEN * told.meetings
+    often = told.last > OFTEN * told.meetings and 2 * len(told.ranks) < told.known
     return "certain" if often and (told.timed or told.is_beside) else "likely"
 
 
