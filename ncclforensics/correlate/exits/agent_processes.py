@@ -50,30 +50,38 @@ def crews(frames: Frames) -> tuple[Crew, ...]:
     last = frames["events"]["attempt"].max()
     if told.is_empty() or (last is not None and str(last) != "0"):
         return ()
-    listed = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
-    cut = {*frames["sources"].filter("cut")["source"]}
+    cut = frames["sources"].filter("cut")["source"].implode()
+    listed, told = (
+        rows.filter(~pl.col("source").is_in(cut)) for rows in (_listed(frames), told)
+    )
+    # the line of a first failure tells a pid whose rank the table tells below
+    rank, pid = pl.col("rank"), pl.col("pid")
+    below = rank.is_not_null().any().over("source", "pid")
+    listed = listed.filter(rank.is_not_null() | (pid.is_not_null() & ~below))
+    if listed.select((rank.is_null() | pid.is_null()).any()).item():
+        return ()
+    # agents that share a console have the ranks from the first one of the first
+    first = (rank - pl.col("local_rank")).min().alias("first")
+    failed = listed.group_by("source").agg("rank", "pid", first)
+    signalled = told.group_by("source").agg(pl.col("child").drop_nulls())
+    both = failed.join(signalled, on="source", how="full", coalesce=True)
+    lists = pl.col("rank", "pid", "child").fill_null([])
+    both = both.with_columns(lists).sort("source")
     found = []
-    for source in sorted({*listed["source"], *told["source"]} - cut):
-        mine = listed.filter(pl.col("source") == source)
-        # the line of a first failure tells a pid whose rank the table tells below
-        known = mine.drop_nulls(["rank", "pid"])["pid"].implode()
-        mine = mine.filter(pl.col("rank").is_not_null() | ~pl.col("pid").is_in(known))
-        pids = {*mine["pid"].drop_nulls()}
-        ended = {*told.filter(pl.col("source") == source)["child"].drop_nulls()}
-        placed = mine.drop_nulls(["rank", "local_rank"])
-        # agents that share a console have the ranks from the first one of the first
-        first = (placed["rank"] - placed["local_rank"]).unique().sort()
-        if mine[["pid", "rank"]].null_count().sum_horizontal()[0]:
-            return ()
-        size = len(pids | ended)
-        whole = frozenset(range(first[0], first[0] + size) if first.len() else ())
-        named = frozenset(mine["rank"])
+    for source, of, pids, start, ended in both.iter_rows():
+        size = len({*pids, *ended})
+        whole = frozenset(() if start is None else range(start, start + size))
+        named = frozenset(of)
         # a rank beyond the range means that others exited normally; which ones is
         # unknown
         ranks = whole if named <= whole else named
-        failed = frozenset(mine.filter(~pl.col("pid").is_in(list(ended)))["rank"])
-        found.append((Crew(source, size, ranks, ranks - failed), named))
+        own = {r for r, p in zip(of, pids, strict=True) if p not in ended}
+        found.append((Crew(source, size, ranks, ranks - own), named))
     return tuple(_rest(_fitting(found)))
+
+
+def _listed(frames: Frames) -> pl.DataFrame:
+    return frames["exits"].filter(pl.col("reported_by") == "torchelastic")
 
 
 def _fitting(found: list[tuple[Crew, frozenset[int]]]) -> list[Crew]:
@@ -102,19 +110,26 @@ def left_out(frames: Frames) -> pl.DataFrame:
     known_crews = crews(frames)
     if not known_crews:
         return tables.empty("ranks")
-    listed = frames["exits"].filter(pl.col("reported_by") == "torchelastic")
-    told = exit_records.told_to_end(frames)
+    listed, told = _listed(frames), exit_records.told_to_end(frames)
+    hosts = pl.col("host").drop_nulls().unique()
+    tables_ = {
+        source: rest
+        for source, *rest in listed.group_by("source").agg("rank", hosts).iter_rows()
+    }
+    pids = listed.drop_nulls("pid").select("source", child="pid")
+    ended = told.drop_nulls("child").join(
+        pids, on=["source", "child"], how="anti", maintain_order="left"
+    )
+    alone = ended.filter(pl.col("child").n_unique().over("source") == 1)
+    lines = alone.unique("source", keep="first").rows_by_key("source", named=True)
     found = []
     for crew in known_crews:
-        mine = listed.filter(source=crew.source)
-        hosts = mine["host"].drop_nulls().unique()
-        known = mine["pid"].drop_nulls().implode()
-        ended = told.filter(source=crew.source).filter(~pl.col("child").is_in(known))
-        rank = crew.ranks - {*mine["rank"]}
-        if len(rank) == ended["child"].n_unique() == 1 and len(hosts) == 1:
-            line = ended.row(0, named=True)
-            who = {"rank": min(rank), "host": hosts[0], "pid": line["child"]}
-            found.append(who | {c: line[c] for c in ("source", "line")})
+        named, on = tables_.get(crew.source, [[], []])
+        rank = crew.ranks.difference(named)
+        if len(rank) == len(on) == 1 and crew.source in lines:
+            (line,) = lines[crew.source]
+            who = {"rank": min(rank), "host": on[0], "pid": line["child"]}
+            found.append(who | {"source": crew.source, "line": line["line"]})
     return tables.rows("ranks", found)
 
 
