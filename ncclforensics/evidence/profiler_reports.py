@@ -7,19 +7,21 @@ backward, or in NCCL's kernels, for a shorter time, where the others wait for it
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from ncclforensics.correlate.timing import logged_forms, logged_time
+from ncclforensics.correlate.steps import regular_forms
+from ncclforensics.correlate.timing import logged_forms, logged_parts, logged_time
 from ncclforensics.correlate.timing.own_time import NAMED
 from ncclforensics.evidence import common, told_stragglers
 from ncclforensics.evidence.told_stragglers import Told
 from ncclforensics.model.step_parts import BACKWARD as BACKWARDS
 from ncclforensics.model.step_parts import COMPUTE as COMPUTES
 from ncclforensics.model.step_parts import DATA as LOADS
+from ncclforensics.model.step_parts import OTHER, WHOLE, kinds, named
 from ncclforensics.model.step_parts import WAITS as WAITS_FOR
-from ncclforensics.model.step_parts import WHOLE, kinds, named
 from ncclforensics.model.words import lasted, percent
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ def by_word(frames: Frames) -> Told | None:
 
 def slowest(frames: Frames) -> Told | None:
     """Return the rank, or the host, that works longer than all others; or None."""
-    for of in (_by_lightning, _by_torch, _by_counters):
+    for of in (_by_lightning, _by_torch, _by_counters, _by_table):
         if (told := of(frames)) is not None:
             return told
     return None
@@ -97,27 +99,60 @@ def _by_torch(frames: Frames) -> Told | None:
 def _by_counters(frames: Frames) -> Told | None:
     """Return the one by counters of Prometheus, of which a look or two are there."""
     lines = logged_forms.counters(frames).drop_nulls("rank")
-    names = lines.select("raw").unique()
-    names = names.with_columns(kind=kinds(named(pl.col("raw")))).drop_nulls("kind")
-    number = pl.col("number")
-    grown = pl.when(pl.len() > 1).then(number.max() - number.min())
-    each = lines.group_by("rank", "raw").agg(grown.otherwise(number.max()).alias("s"))
-    each = each.join(names, on="raw")
-    told = each.group_by("rank").agg(
-        *(
-            pl.col("s").filter(pl.col("kind").is_in(some)).sum().alias(name)
-            for name, some in (
-                ("own", (LOADS, COMPUTES, BACKWARDS)),
-                ("reads", (LOADS,)),
-                ("waits", WAITS_FOR),
-            )
-        ),
-        pl.col("s").sum().alias("whole"),
-    )
+    number, of = pl.col("number"), ("rank", "raw")
+    grown = pl.when(pl.len().over(of) > 1).then((number.max() - number.min()).over(of))
+    took = grown.otherwise(number)
+    each = lines.with_columns(took=took).unique(of, keep="last")
+    told = _totals(_with_kinds(each))
     last = lines.unique("rank", keep="last", maintain_order=True)
     text = pl.format("{}: {} s so far", "raw", "number")
     last = last.with_columns(text=text)
     return _standing_out(frames, told, last, "its counters", "their reductions")
+
+
+def _by_table(frames: Frames) -> Told | None:
+    """Return the one by a table with a row a rank, as of all that a profiler saw.
+
+    It may be of one step alone, which may be long on any rank: that is not sure.
+    """
+    lines = regular_forms.numbers(frames).drop_nulls("rank")
+    lines = lines.filter((pl.len() == 1).over("rank", "raw"))
+    scale = pl.col("unit").replace_strict(logged_parts.SECONDS, default=1.0)
+    lines = _with_kinds(lines.with_columns(took=pl.col("number") * scale))
+    works = lines.filter(pl.col("kind").is_in((LOADS, COMPUTES, BACKWARDS)))
+    most = works.sort("took", "line", descending=[True, False])
+    most = most.unique("rank", keep="first", maintain_order=True)
+    most = most.with_columns(text=pl.format("{}: {}", "raw", "number"))
+    waits = lines.filter(pl.col("kind").is_in(WAITS_FOR))["raw"].unique().sort()
+    report, there = "a table of the ranks", ", ".join(waits)
+    told = _standing_out(frames, _totals(lines), most, report, there)
+    return replace(told, sure=False) if told else None
+
+
+def _with_kinds(lines: pl.DataFrame) -> pl.DataFrame:
+    """Add `kind`, what the part that `raw` names is, without what is none."""
+    names = lines.select("raw").unique()
+    names = names.with_columns(kind=kinds(named(pl.col("raw")))).drop_nulls("kind")
+    return lines.join(names, on="raw", maintain_order="left")
+
+
+def _totals(lines: pl.DataFrame) -> pl.DataFrame:
+    """Return `rank own reads waits whole`, the sums of `took`, by their `kind`.
+
+    What is told as a whole is all; else what a rank does and waits.
+    """
+    took, kind = pl.col("took"), pl.col("kind")
+    parts = {
+        "own": (LOADS, COMPUTES, BACKWARDS),
+        "reads": (LOADS,),
+        "waits": WAITS_FOR,
+        "rest": (OTHER,),
+    }
+    sums = (took.filter(kind.is_in(some)).sum().alias(c) for c, some in parts.items())
+    said = took.filter(kind == WHOLE).max()
+    whole = pl.coalesce("said", pl.col("own") + pl.col("waits") + pl.col("rest"))
+    told = lines.group_by("rank").agg(*sums, said=said)
+    return told.select("rank", "own", "reads", "waits", whole=whole)
 
 
 def _standing_out(
@@ -138,7 +173,7 @@ def _standing_out(
         pl.col(c) - pl.col(c).median() for c in ("own", "waits", "reads")
     )
     whole = pl.col("whole").median()
-    ranks = told.select(
+    ranks = told.filter(pl.col("whole") > 0).select(
         "rank",
         more=own / whole,
         less=-waits / whole,

@@ -24,7 +24,7 @@ _WORDS = {
     r"|prep|preproc\w*|dequeue|feed"
     r"|(?:get|next|iter)_(?:\w+_)?batch(?:es)?",
     WAIT: r"waits?|waiting|peers?|stall(?:s|ed)?(?:_on)?|block(?:ed|ing)?|comm\w*|nccl"
-    r"|barrier|recv|send|exch\w*|idle|sync_time|unshard",
+    r"|barrier|recv|send|exch\w*|idle|non_?compute|sync_time|unshard",
     REDUCE: r"(?:grad_?)?sync|collectives?|ar|all_?reduce\w*|reduce\w*|gather|scatter"
     r"|all_?gather|a2a|all_?to_?all|broadcast|bcast|clip\w*|unscale\w*|grad_norm_time",
     PHASE: rf"(?:fw?|{_FORWARD})_(?:bw?|{_BACKWARD})",

@@ -54,3 +54,33 @@ def test_the_rank_that_computes_longest_in_a_table_is_named(analyzed, form):
     assert slow.ranks == (2,)
     assert "others wait 1" in slow.headline  # 77 of 750 ms
     assert not found(analyzed(form(slow=None)), "slow-rank")
+
+
+HTA = "rank,idle_time(us),compute_time(us),non_compute_time(us),kernel_time(us)\n"
+
+
+def profiled(slow, waits=True):
+    """Return what HolisticTraceAnalysis tells of 16 ranks: a row of totals for each."""
+    text = HTA
+    for rank in range(16):
+        compute = 9_600_000.5 if rank == slow else 6_400_000.5 + 7_000 * (rank % 5)
+        rest = 9_700_000.5 - compute if waits else 3_300_000.5
+        text += f"{rank},130000.5,{compute},{rest},{compute + rest}\n"
+    return {"hta/temporal_breakdown.csv": text}
+
+
+def test_a_row_of_totals_a_rank_tells_who_may_be_slow(analyzed):
+    (slow,) = found(analyzed(profiled(slow=3)), "slow-rank")
+    assert (slow.ranks, slow.confidence) == ((3,), "possible")
+    assert "computes 3.2 s longer" in slow.headline
+    assert slow.evidence[0].line == 5
+
+
+COUNTS = {"sizes.csv": "rank,params,buffers\n" + "".join(
+    f"{rank},{7_000 + 900 * (rank == 3)},12\n" for rank in range(16)
+)}  # fmt: skip
+
+
+@pytest.mark.parametrize("job", [profiled(None), profiled(3, waits=False), COUNTS])
+def test_totals_of_ranks_that_wait_alike_name_nobody(analyzed, job):
+    assert not found(analyzed(job), "slow-rank")

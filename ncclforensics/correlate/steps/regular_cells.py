@@ -36,7 +36,7 @@ _BEGINS, _ENDS = (
     rf"(?i)^(?:t_)?(?:{at})(?:_(?:time|ts|s))?$" for at in ("begin|start", "end|stop")
 )
 _OF_DAY = (1e8, 1e10)  # seconds since 1970
-_SHARE = r"(?i)%|(?:^|_)(?:pct|percent)(?:_|$)"
+_SHARE = r"(?i)%|(?:^|_)(?:pctg?|percent)(?:_|$)"
 _PATH = r"^(.*?)([^/]+?)(?:\.[a-z]+)?$"
 _CUTS = r"\s*[,;\t|│┃]\s*"
 _NUMBERED = rf"^\"?(?:[A-Za-z]+[-_])?({_NUMBER}) ?({_UNIT})?\"?$"  # also `trainer-12`

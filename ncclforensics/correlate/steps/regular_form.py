@@ -50,7 +50,9 @@ def of_form(lines: pl.DataFrame) -> Form | None:
         )
         .with_columns(more=number.diff().over("rank", "source", "slot"))
         .with_columns(
-            grows=((more >= 0).all() & ((more > 0).mean() > MOSTLY)).over("slot")
+            grows=((more >= 0).all() & ((more > 0).mean() > MOSTLY))
+            .fill_null(value=False)  # of one line of each rank nothing is known
+            .over("slot")
         )
         # a total of times grows by what a step takes; else what only grows counts
         .with_columns(
