@@ -201,8 +201,7 @@ def stuck(job: Job, places: list[dict], seed: int) -> Case:
     group = run.program[index].group
     number = sum(op.group == group and not op.is_p2p for op in run.program[: index + 1])
     job.broken.add((group, None, None, number))
-    case = _case(job, seed, ("stuck-in-collective",), set())
-    return replace(case, outcome="inconclusive")
+    return _case(job, seed, ("stuck-in-collective",), set())
 
 
 def late(job: Job, places: list[dict], seed: int) -> Case:
