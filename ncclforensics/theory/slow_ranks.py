@@ -167,7 +167,8 @@ def _slow(told: OwnTime, above: pl.DataFrame) -> Slow | None:
     if (leader := _leader(told, mine, of_role)) is not None:
         share, alone = leader
         peers, mine = mine.filter(mine != alone), mine.filter(mine == alone)
-    last = _told(told, mine, peers, share, odds)
+    # who stands out in any of several looks had as many chances
+    last = _told(told, mine, peers, share, len(looks) * odds)
     if last is None or not told.logged or not rank_layouts.is_role(told, last):
         return last
     is_host = rank_layouts.is_whole_host(told, last)
@@ -242,7 +243,7 @@ def _slowest(
     gap = float(str(named["share"].min())) - high
     if gap < APART * (high - low):
         return None
-    odds = own_excess.chance(named, of_role)
+    odds = own_excess.chance(named, ranks.height)
     return float(str(named["share"].mean())), mine, peers["rank"], odds
 
 
