@@ -228,8 +228,11 @@ def _slowest(
     if peers.is_empty() or 2 * mine.len() + (not told.timed) > of_role:
         return None
     of_hosts = ranks.filter(pl.col("clock").is_in(named["clock"].implode())).height
-    if of_hosts > mine.len() > max(1, of_role // FEW) or rank_layouts.are_everywhere(
-        ranks, mine
+    # of ranks whose host is unknown, those in a row may be of one
+    alone = named["clock"].n_unique() == mine.len() < mine[-1] - mine[0] + 1
+    is_few = mine.len() <= max(1, of_role // FEW)
+    if (not is_few and (alone or of_hosts > mine.len())) or (
+        rank_layouts.are_everywhere(ranks, mine)
     ):
         return None
     if named["role"].n_unique() > 1 and not told.shows_messages:
