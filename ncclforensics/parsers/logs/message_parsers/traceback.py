@@ -88,8 +88,9 @@ _RAISED = re.compile(
     # a lower-case word without a message is the rest of a wrapped line; a level begins
     # a line printed by `logging`
     r"(?!Failures:|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):|[a-z]\w*\s*$)"
-    # in brackets, what Ray wraps
-    r"(?P<exception>[A-Za-z_]\w*(?:\.\w+)*)(?:\([\w.]+\))?(?::\s*(?P<message>.*))?\s*$"
+    # in brackets, what Ray wraps; behind a logger's name no blank follows the colon
+    r"(?P<exception>[A-Za-z_]\w*(?:\.\w+)*)(?:\([\w.]+\))?"
+    r"(?::\s*(?P<message>(?<=\s).*|))?\s*$"
 )
 
 

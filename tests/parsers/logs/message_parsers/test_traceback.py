@@ -107,6 +107,16 @@ def test_an_exception_without_a_message_or_with_a_dotted_name_is_read():
     assert row["exception"] == "torch.distributed.DistStoreError"
 
 
+def test_a_line_behind_a_loggers_name_is_no_exception():
+    """A shipper took the level of an agent's line, `WARNING:`, for its own."""
+    head, frames = (
+        "Traceback (most recent call last):\n",
+        '  File "/job/train.py", line 7',
+    )
+    told = only(f"{head}{frames}, in run\ntorch.distributed.agent.api:Received 15\n")
+    assert (told["exception"], told["message"], told["file_line"]) == (None, None, 7)
+
+
 def test_a_traceback_that_breaks_off_still_has_its_call_site():
     row = only("\n".join(IN_TORCH.splitlines()[:5]))
     assert (row["exception"], row["file_line"]) == (None, 70)
