@@ -1,8 +1,9 @@
 """Who is slow by the reports that profilers write for each rank.
 
 Lightning's has means over all calls of a part of the step, torch's the time of all
-kernels. All ranks take equally long in all: whoever loads or computes longer is in its
-backward, or in NCCL's kernels, for a shorter time, where the others wait for it.
+kernels; counters, and tables with a row a rank, have totals of any parts. All ranks
+take equally long in all: whoever loads or computes longer is in its backward, or in
+NCCL's kernels, for a shorter time, where the others wait for it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 REPORTED, KERNELS = "timers.lightning.profile", "timers.torch.profile"
 # the process is numbered on its node, which tells the rank of a job of one node
 FILE = r"[-_](\d{1,4})\.txt$"
+WORKS = (LOADS, COMPUTES, BACKWARDS)
 RANKS, CALLS = 4, 16  # at least
 APART = 3.0  # times as far above the next rank as the others are apart
 WAITS = 0.5  # of what it works longer, the least that it waits less
@@ -59,7 +61,7 @@ def _by_lightning(frames: Frames) -> Told | None:
         return None
     # an action may hold others of its kind: `training_step` and `training_step.forward`
     action = pl.col("action").str.extract(r"([^.]+)$")
-    used = (LOADS, COMPUTES, BACKWARDS, WHOLE)
+    used = (*WORKS, WHOLE)
     lines = (
         lines.with_columns(kind=kinds(named(action)))
         .filter(pl.col("kind").is_in(used))
@@ -119,7 +121,7 @@ def _by_table(frames: Frames) -> Told | None:
     lines = lines.filter((pl.len() == 1).over("rank", "raw"))
     scale = pl.col("unit").replace_strict(logged_parts.SECONDS, default=1.0)
     lines = _with_kinds(lines.with_columns(took=pl.col("number") * scale))
-    works = lines.filter(pl.col("kind").is_in((LOADS, COMPUTES, BACKWARDS)))
+    works = lines.filter(pl.col("kind").is_in(WORKS))
     most = works.sort("took", "line", descending=[True, False])
     most = most.unique("rank", keep="first", maintain_order=True)
     most = most.with_columns(text=pl.format("{}: {}", "raw", "number"))
@@ -143,7 +145,7 @@ def _totals(lines: pl.DataFrame) -> pl.DataFrame:
     """
     took, kind = pl.col("took"), pl.col("kind")
     parts = {
-        "own": (LOADS, COMPUTES, BACKWARDS),
+        "own": WORKS,
         "reads": (LOADS,),
         "waits": WAITS_FOR,
         "rest": (OTHER,),

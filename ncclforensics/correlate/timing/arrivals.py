@@ -99,7 +99,8 @@ def _made(frames: Frames) -> pl.DataFrame:
     logged = coll_logs.history(frames)
     if frames.has("collectives"):
         ranks = frames.scan("collectives").select(pl.col("rank").n_unique())
-        size = max(FEWEST, MOST // ranks.collect().item())
+        # entries may be left of dumps whose templates belong to another job
+        size = max(FEWEST, MOST // max(ranks.collect().item(), 1))
         some = frames.scan("collectives", last=size)
         made = some.select(*KEPT, what, told).collect()
         if made.height > logged.height:

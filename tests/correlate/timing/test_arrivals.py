@@ -5,6 +5,8 @@ import pytest
 
 from ncclforensics.correlate.timing import arrivals
 from ncclforensics.correlate.timing.turns import with_turns
+from ncclforensics.model import tables
+from ncclforensics.model.frames import Frames
 
 LAG = 0.008  # seconds
 
@@ -118,3 +120,10 @@ def test_a_clock_that_meets_others_too_seldom_keeps_its_own_time():
     alone = told.filter(pl.col("rank") == 3)
     assert alone["made"].equals(alone["raw"])
     assert lateness(told) == pytest.approx(0.06, abs=0.012)
+
+
+def test_entries_whose_templates_are_of_another_job_have_no_history():
+    schema = tables.SCHEMAS["entries"]
+    left = pl.DataFrame({c: [None] for c in schema}, schema=schema)
+    kept = {"entries": left, "templates": tables.empty("templates")}
+    assert arrivals.arrivals(Frames(kept)).is_empty()
